@@ -1,0 +1,73 @@
+# gspmd: see README.md. `make` builds, `make test` runs every test, `make demo` shows the main job.
+#
+#   make B=DIR      build somewhere else       make SAN=address,undefined | SAN=thread
+#   make DEVELOPER=1  warnings are errors      make OPT=-O0
+
+B ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+comma := ,
+CC ?= gcc
+OPT ?= -O2
+VERSION := 0.1.0
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+        -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wcast-qual -Wvla -Wundef \
+        -Wformat=2 -Wconversion -Wdouble-promotion -Wswitch-enum
+CFLAGS := -std=c11 -D_GNU_SOURCE -g $(OPT) -fno-omit-frame-pointer -ffp-contract=off $(WARN) \
+          $(if $(DEVELOPER),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) \
+          -DGSPMD_VERSION='"$(VERSION)"' -MMD -MP $(EXTRA_CFLAGS)
+LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(EXTRA_LDFLAGS)
+LIBS := -lcjson -lz -ldl -lpthread -lm
+
+# Layers of the engine, lowest first; each may include only itself and those before it.
+LAYERS := base sharding ir text propagate partition emulate cost session
+$(foreach l,$(LAYERS),$(eval SRC_$(l) := $(sort $(wildcard engine/$(l)/*.c))))
+$(foreach l,$(LAYERS),$(eval OBJ_$(l) := $(SRC_$(l):%.c=$(B)/%.o)))
+ENGINE_OBJ := $(foreach l,$(LAYERS),$(OBJ_$(l)))
+VIZ_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard viz/*.c)))
+REPL_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard repl/*.c)))
+CONF_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/conformance/*.c)))
+UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
+
+all: $(B)/gspmd $(B)/gspmd-conformance
+
+$(B)/engine/%.o: engine/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -c $< -o $@
+$(B)/viz/%.o: viz/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
+$(B)/repl/%.o: repl/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
+$(B)/tests/%.o: tests/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
+
+$(B)/libgspmd.a: $(ENGINE_OBJ)
+	rm -f $@ && ar rcs $@ $^
+$(B)/gspmd: $(REPL_OBJ) $(VIZ_OBJ) $(B)/libgspmd.a
+	$(CC) $(LDFLAGS) $^ -o $@ $(READLINE_LIBS) $(LIBS)
+$(B)/gspmd-conformance: $(CONF_OBJ) $(VIZ_OBJ) $(B)/libgspmd.a
+	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+
+READLINE ?= readline
+READLINE_LIBS := $(if $(filter editline,$(READLINE)),-ledit,-lreadline)
+
+# A unit test tests/unit/LAYER_NAME.c links that layer and those below it: what links is what the
+# layer needs.
+below = $(wordlist 1,$(words $(shell echo $(LAYERS) | sed 's/\b$(1)\b.*/$(1)/')),$(LAYERS))
+define UNIT_RULE
+$(B)/unit/$(1): tests/unit/$(1).c $(if $(filter viz,$(2)),$(VIZ_OBJ) $(ENGINE_OBJ),$(foreach l,$(call below,$(2)),$(OBJ_$(l))))
+	@mkdir -p $$(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $$(filter %.c %.o,$$^) -o $$@ -lcmocka $(LIBS)
+endef
+$(foreach u,$(UNIT_SRC:tests/unit/%.c=%),$(eval $(call UNIT_RULE,$(u),$(firstword $(subst _, ,$(u))))))
+
+unit: $(UNIT_BIN)
+
+.PHONY: all unit clean
+clean:
+	rm -rf build build-*
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,136 @@
+#include "base/map.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+
+void map_init(struct map *m, struct arena *a)
+{
+    *m = (struct map){ .arena = a };
+}
+
+static int64_t map_slot(const struct map *m, uint64_t key)
+{
+    int64_t mask = m->cap - 1;
+    int64_t i = (int64_t)(hash_u64(key) & (uint64_t)mask);
+    while (m->used[i] && m->keys[i] != key)
+        i = (i + 1) & mask;
+    return i;
+}
+
+bool map_get(const struct map *m, uint64_t key, uint64_t *val)
+{
+    if (m->n == 0)
+        return false;
+    int64_t i = map_slot(m, key);
+    if (!m->used[i])
+        return false;
+    *val = m->vals[i];
+    return true;
+}
+
+static void map_resize(struct map *m, int64_t cap)
+{
+    struct map old = *m;
+    m->cap = cap;
+    m->keys = ARENA_ARRAY(m->arena, uint64_t, cap);
+    m->vals = ARENA_ARRAY(m->arena, uint64_t, cap);
+    m->used = ARENA_ARRAY(m->arena, uint8_t, cap);
+    for (int64_t i = 0; i < old.cap; i++) {
+        if (!old.used[i])
+            continue;
+        int64_t k = map_slot(m, old.keys[i]);
+        m->used[k] = 1;
+        m->keys[k] = old.keys[i];
+        m->vals[k] = old.vals[i];
+    }
+}
+
+void map_put(struct map *m, uint64_t key, uint64_t val)
+{
+    if (m->n * 4 >= m->cap * 3)
+        map_resize(m, m->cap ? m->cap * 2 : 16);
+    int64_t i = map_slot(m, key);
+    if (!m->used[i]) {
+        m->used[i] = 1;
+        m->keys[i] = key;
+        m->n++;
+    }
+    m->vals[i] = val;
+}
+
+/* Eight bytes a step; good enough for hash tables, not for adversaries: probes stay short because
+ * slots are compared by hash first. */
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
+{
+    const unsigned char *s = p;
+    uint64_t h = seed ^ (n * 0x9e3779b97f4a7c15ULL);
+    while (n >= 8) {
+        uint64_t w;
+        memcpy(&w, s, 8);
+        h = hash_u64(h ^ w) * 0x9e3779b97f4a7c15ULL;
+        s += 8;
+        n -= 8;
+    }
+    uint64_t w = 0;
+    if (n)
+        memcpy(&w, s, n);
+    return hash_u64(h ^ w ^ ((uint64_t)n << 56));
+}
+
+void intern_init(struct intern *t, struct arena *a)
+{
+    t->arena = a;
+    t->slots = NULL;
+    t->cap = 0;
+    paged_init(&t->entries, a, sizeof(struct intern_entry));
+}
+
+static int64_t intern_slot(const struct intern *t, const void *bytes, size_t len, uint32_t hash)
+{
+    int64_t mask = t->cap - 1;
+    int64_t i = (int64_t)hash & mask;
+    for (; t->slots[i]; i = (i + 1) & mask) {
+        const struct intern_entry *e = intern_at(t, t->slots[i]);
+        if (e->hash == hash && e->len == len && memcmp(e->bytes, bytes, len) == 0)
+            break;
+    }
+    return i;
+}
+
+static void intern_resize(struct intern *t, int64_t cap)
+{
+    t->cap = cap;
+    t->slots = ARENA_ARRAY(t->arena, uint32_t, cap);
+    for (uint32_t id = 1; id < t->entries.n; id++) {
+        int64_t i = (int64_t)intern_at(t, id)->hash & (cap - 1);
+        while (t->slots[i])
+            i = (i + 1) & (cap - 1);
+        t->slots[i] = id;
+    }
+}
+
+uint32_t intern_find(const struct intern *t, const void *bytes, size_t len)
+{
+    if (t->cap == 0)
+        return 0;
+    return t->slots[intern_slot(t, len ? bytes : "", len, (uint32_t)hash_bytes(bytes, len, 1))];
+}
+
+uint32_t intern_put(struct intern *t, const void *bytes, size_t len)
+{
+    INVARIANT(len < UINT32_MAX, "interned bytes are too many");
+    uint32_t hash = (uint32_t)hash_bytes(bytes, len, 1);
+    if (((int64_t)t->entries.n + 1) * 4 >= t->cap * 3)
+        intern_resize(t, t->cap ? t->cap * 2 : 64);
+    int64_t i = intern_slot(t, len ? bytes : "", len, hash);
+    if (t->slots[i])
+        return t->slots[i];
+    uint32_t id = paged_add(&t->entries);
+    struct intern_entry *e = paged_at(&t->entries, id);
+    e->bytes = arena_strndup(t->arena, bytes, len);
+    e->len = (uint32_t)len;
+    e->hash = hash;
+    t->slots[i] = id;
+    return id;
+}

@@ -1,0 +1,182 @@
+/* Inside the partitioner: the state of one run, partitioned values, and what op handlers use.
+ *
+ * Files: partition.c (driver, S-114..S-127), value.c (pval, masks, offsets, S-49..S-53, S-16..S-19),
+ * emit.c (nodes, collectives, device groups, S-37..S-70), reshard.c (S-71..S-91), control.c
+ * (S-153..S-165, manual regions), list.c (collectives_list) -- and the op families: elementwise.c
+ * (S-128..S-136), reshape.c, slice.c, window.c (halo, S-92..S-113), reduce.c, sort.c, dot.c,
+ * gather.c, ...
+ */
+#ifndef GSPMD_PARTITION_INTERNAL_H
+#define GSPMD_PARTITION_INTERNAL_H
+
+#include "partition/partition.h"
+
+/* A partitioned value (S-49): a node of the program, the full shape that it is a shard of, and its
+ * sharding (in member ranks of the current device group set). Passed by value. */
+struct pval {
+    instr_id local;
+    shape_id base;
+    sharding_id sharding;
+};
+
+/* A set of device groups that is in force (S-44). The outermost has one group of all devices. */
+struct group_set {
+    struct group_set *outer;
+    struct tiling groups;      /* [ngroups, size]: device of (group, rank) */
+    int64_t size;              /* devices of one group = partitions inside */
+    bool trivial;              /* one group 0..n-1 */
+    struct map reshard_cache;  /* keyed by (local, target): S-72 */
+    instr_id rank_node;        /* partition-id, or the rank inside the group (u32 scalar); lazily */
+};
+
+struct spmd {
+    const struct propagation *prop;
+    const struct module *src;      /* working graph's module */
+    struct program *prog;
+    struct module *out;            /* = prog->module */
+    struct ir *ir;
+    struct shardings *sh;
+    const struct partition_options *opt;
+    struct tick *tick;
+    struct diag *diag;
+    bool failed;                   /* an error is in diag: handlers return quickly */
+    struct arena arena;            /* the run's own */
+    struct group_set *groups;      /* current */
+    comp_id comp;                  /* computation under construction in out */
+    struct map nodes;              /* hash-consing: (op, shape, operands, attrs) -> node, a comp */
+    struct map values;             /* source instr -> index of its pval, a comp */
+    instr_id serving;              /* source instruction being handled: notes of new nodes */
+    const char *reason;            /* why the nodes being made exist; NULL: plain */
+    int64_t channel;               /* next channel id, S-54 */
+    struct map known_equal;        /* node -> bitmask of dims along which all elements are equal, S-53 */
+};
+
+/* ---- nodes (emit.c) ---------------------------------------------------------------------------- */
+
+/* Makes (or finds an equal) node in the current computation. Collectives and side effects are never
+ * shared by this. Operands, attrs are copied. The shape is the node's own. */
+instr_id emit(struct spmd *s, enum op_kind op, shape_id shape, int64_t nop, const instr_id *ops,
+              int nattrs, const struct attr *attrs);
+instr_id emit1(struct spmd *s, enum op_kind op, shape_id shape, instr_id a);
+instr_id emit2(struct spmd *s, enum op_kind op, shape_id shape, instr_id a, instr_id b);
+instr_id emit3(struct spmd *s, enum op_kind op, shape_id shape, instr_id a, instr_id b, instr_id c);
+/* A copy of a source instruction with other operands and shape; attributes as they are (called
+ * computations are copied into out once: simple ones, e.g. reducers and comparators). */
+instr_id emit_clone(struct spmd *s, instr_id source, shape_id shape, int64_t nop, const instr_id *ops);
+const struct shape *node_shape(const struct spmd *s, instr_id n); /* of a node of out */
+/* A source computation copied verbatim into out (reducers, comparators); once each. */
+comp_id copy_computation(struct spmd *s, comp_id source);
+/* The two-parameter computation `op(x, y)` over scalars of type t. */
+comp_id binary_computation(struct spmd *s, enum op_kind op, enum dtype t);
+
+instr_id emit_const_i(struct spmd *s, enum dtype t, int64_t v);
+instr_id emit_const_f(struct spmd *s, enum dtype t, double v);
+instr_id emit_zero(struct spmd *s, enum dtype t);          /* scalar */
+instr_id emit_literal(struct spmd *s, const struct literal *l); /* of src's ir; copied */
+instr_id emit_broadcast_scalar(struct spmd *s, instr_id scalar, int rank, const int64_t *dims);
+instr_id emit_broadcast(struct spmd *s, instr_id x, int rank, const int64_t *dims, const int *map);
+instr_id emit_reshape(struct spmd *s, instr_id x, int rank, const int64_t *dims); /* none if equal */
+instr_id emit_transpose(struct spmd *s, instr_id x, const int *perm);
+instr_id emit_slice(struct spmd *s, instr_id x, const int64_t *start, const int64_t *limit,
+                    const int64_t *stride /* NULL: 1 */);                  /* x when nothing is cut */
+instr_id emit_pad(struct spmd *s, instr_id x, instr_id value, const int64_t *low,
+                  const int64_t *high, const int64_t *interior /* NULL: 0 */);
+instr_id emit_dynamic_slice(struct spmd *s, instr_id x, const instr_id *starts /* s32 scalars */,
+                            const int64_t *sizes);
+instr_id emit_concat(struct spmd *s, int64_t n, const instr_id *xs, int dim);
+instr_id emit_iota(struct spmd *s, enum dtype t, int rank, const int64_t *dims, int dim);
+instr_id emit_select(struct spmd *s, instr_id pred, instr_id a, instr_id b); /* scalar pred is broadcast */
+instr_id emit_compare(struct spmd *s, const char *direction, instr_id a, instr_id b);
+instr_id emit_arith(struct spmd *s, enum op_kind op, instr_id a, instr_id b); /* equal shapes */
+instr_id emit_convert(struct spmd *s, instr_id x, enum dtype t);
+
+/* ---- where am I: arithmetic on the partition id (value.c) -------------------------------------- */
+
+/* Rank of this device inside the current groups: partition-id at top level. u32 scalar. */
+instr_id rank_node(struct spmd *s);
+/* Tile index of this device on a data axis (or the replication axis) of sh, s32 scalar; a constant 0
+ * when the axis has one tile. Divide and remainder on the rank's digits; a table only for explicit
+ * orders. S-17 */
+instr_id ordinal_node(struct spmd *s, sharding_id sh, int axis);
+/* ordinal * ceil(dim, tiles), s32 scalar. S-16 */
+instr_id offset_node(struct spmd *s, sharding_id sh, int axis, int64_t dim);
+void offset_nodes(struct spmd *s, sharding_id sh, int rank, const int64_t *dims, instr_id *out);
+/* Row-major index over the groups part of g of this device's group (s32 scalar). */
+instr_id group_index_node(struct spmd *s, const struct sharding_group *g);
+
+/* ---- values (value.c) -------------------------------------------------------------------------- */
+
+struct pval pval_make(struct spmd *s, instr_id local, shape_id base, sharding_id sh);
+shape_id shard_shape(struct spmd *s, shape_id base, sharding_id sh); /* per leaf for tuples, S-12 */
+/* S-50: the value with `fill` (a scalar node) in the padding of uneven dims; skip, left: bit sets. */
+struct pval pval_mask(struct spmd *s, struct pval v, instr_id fill, uint64_t left, uint64_t skip);
+struct pval pval_relabel(struct pval v, sharding_id sh);
+
+/* ---- collectives (emit.c). groups: [ngroups, size] in ranks of the current group set; expanded to
+ * devices here (S-60). S-54..S-63 ------------------------------------------------------------------ */
+
+instr_id emit_all_reduce(struct spmd *s, instr_id x, comp_id reducer, struct tiling groups);
+instr_id emit_all_gather(struct spmd *s, instr_id x, int dim, struct tiling groups);
+instr_id emit_all_to_all(struct spmd *s, instr_id x, int split_dim, struct tiling groups);
+instr_id emit_permute(struct spmd *s, instr_id x, const struct permute_pairs *pairs);
+instr_id emit_reduce_scatter(struct spmd *s, instr_id x, comp_id reducer, int dim, struct tiling groups);
+/* AR along dims of sh, last to first, S-67. */
+instr_id emit_reduce_along(struct spmd *s, instr_id x, comp_id reducer, sharding_id sh, int n,
+                           const int *dims);
+
+/* Enters / leaves a set of device groups (S-44). Nested sets compose. */
+void groups_enter(struct spmd *s, struct tiling groups);
+void groups_leave(struct spmd *s);
+
+/* ---- resharding (reshard.c) --------------------------------------------------------------------- */
+
+struct pval reshard(struct spmd *s, struct pval v, sharding_id target);            /* S-71 */
+struct pval reshard_padded(struct spmd *s, struct pval v, sharding_id target, instr_id pad);
+/* S-73 with allow_full = false: v unchanged when it would need a full rematerialisation. */
+struct pval reshard_no_full(struct spmd *s, struct pval v, sharding_id target);
+struct pval replicate(struct spmd *s, struct pval v);                              /* S-69 */
+struct pval unshard_dims(struct spmd *s, struct pval v, int n, const int *dims);   /* S-68 */
+/* S-48: cut a replicated value per group. */
+struct pval slice_per_group(struct spmd *s, struct pval v, int n, const int *dims,
+                            const int64_t *parts, const struct sharding_group *g);
+
+/* ---- windows (window.c): sections 7.1 to 7.5 ---------------------------------------------------- */
+
+struct windowed {
+    bool ok;
+    instr_id local;
+    struct window_dim dims[16];     /* window to use on it */
+    bool has_offset;                /* the output needs a dynamic slice at offset */
+    instr_id offset[16];            /* s32 scalars; none: 0 */
+};
+/* S-99..S-109. pad: a scalar node. */
+struct windowed window_input(struct spmd *s, struct pval v, int rank, const struct window_dim *w,
+                             sharding_id target, instr_id pad, bool mask, bool force);
+/* S-110, S-111, S-112: ok = false when there is no window form. */
+bool slice_as_window(struct spmd *s, struct pval v, const int64_t *start, const int64_t *limit,
+                     const int64_t *stride, shape_id out, sharding_id target, struct pval *res);
+bool pad_as_window(struct spmd *s, struct pval v, instr_id value, const int64_t *low,
+                   const int64_t *high, const int64_t *interior, shape_id out, sharding_id target,
+                   struct pval *res);
+bool shift_padding_left(struct spmd *s, struct pval v, uint64_t dims, struct pval *res);
+
+/* ---- op handlers --------------------------------------------------------------------------------- */
+
+/* The value of a source operand. */
+struct pval operand_value(struct spmd *s, instr_id source, uint32_t k);
+sharding_id source_sharding(const struct spmd *s, instr_id source); /* after preprocessing, S-115 */
+void set_value(struct spmd *s, instr_id source, struct pval v);
+/* A handler sets the value of its instruction, with the instruction's sharding. */
+typedef void (*partition_fn)(struct spmd *s, instr_id source);
+/* Declared here by the partition column of ops.def: partition_elementwise, partition_dot, ... */
+#define OP(id, hlo, shlo, lo, hi, v, p, part, e, c) void partition_##part(struct spmd *s, instr_id source);
+#include "ir/ops.def"
+/* S-127: replicate, compute, slice. `why` is shown to the user (remat_note.fallback). */
+void partition_default(struct spmd *s, instr_id source, const char *why);
+void note_remat(struct spmd *s, sharding_id from, sharding_id to, bool fallback, const char *reason);
+
+/* Partitions computation c of the source with the given root sharding; parameters' shardings are
+ * those of its parameter instructions. A fresh computation of out. */
+comp_id partition_computation(struct spmd *s, comp_id c, sharding_id root);
+
+#endif

@@ -1,0 +1,87 @@
+/* The SPMD partitioner: one program that every device runs on its shard (specification S-1..).
+ *
+ * In: the working graph with a sharding for every instruction (propagate/). Out: a module of local
+ * shapes with the collectives in it, each node tied to the instruction it serves. Nothing here costs
+ * time or memory in the number of devices: offsets are arithmetic on partition-id's digits, groups
+ * and permutes are symbolic (internals.md section 3).
+ */
+#ifndef GSPMD_PARTITION_PARTITION_H
+#define GSPMD_PARTITION_PARTITION_H
+
+#include "base/tick.h"
+#include "propagate/propagate.h"
+
+struct partition_options {
+    int64_t num_partitions;
+    int64_t replica_count;     /* 0 = 1 */
+    bool all_gather;           /* off: gather by dynamic-update-slice and all-reduce (S-68) */
+    int64_t windowed_einsum_mib; /* threshold; 100000 = off */
+    bool bidirectional, unroll;
+    bool halo_always_on_lhs;   /* conv_halo_exchange_always_on_lhs */
+    bool choose_faster_windowed_einsum;
+    bool full;                 /* passes=full: also S-225..S-232 */
+    bool best;                 /* partitioner=best */
+    int gather_method, scatter_method;
+};
+void partition_options_default(struct partition_options *o);
+
+/* Why a node of the program exists, and for whom. */
+struct node_note {
+    instr_id source;       /* instruction of the working graph that it serves; none: glue */
+    const char *reason;    /* "partial sums of the contracting dimension (S-...)"; static or program's */
+    sharding_id from, to;  /* of a reshard; none otherwise */
+};
+
+/* A place where the whole array had to be made (S-74, or the safe fall-back S-127). */
+struct remat_note {
+    instr_id source;
+    sharding_id from, to;
+    bool fallback;         /* no rule yet: replicate, compute, slice */
+    const char *reason;
+};
+
+struct program {
+    struct module *module;      /* owned; shapes are one device's */
+    struct node_note *notes;    /* [ninstrs + 1] */
+    sharding_id *node_sharding; /* [ninstrs + 1] sharding of the value that a node is a shard of */
+    int64_t nremats;
+    struct remat_note *remats;
+    int64_t nparams;            /* boundary: entry parameters and result */
+    sharding_id *param_sharding;
+    shape_id *param_shape;      /* global */
+    sharding_id result_sharding;
+    shape_id result_shape;      /* global */
+    int64_t num_partitions;
+    int64_t nodes;              /* counters for tests */
+    struct arena arena;
+};
+
+/* The propagation must outlive the program. false with d filled: not partitionable (S-115, S-75). */
+struct program *partition(const struct propagation *p, const struct partition_options *o,
+                          struct tick *tick, struct diag *d) MUST_CHECK;
+void program_free(struct program *p);
+
+/* ---- collectives of a module (ours, or a dump's) ---------------------------------------------- */
+
+struct collective {
+    instr_id instr;           /* in the module listed; a start / done pair is one (the start) */
+    enum op_kind kind;        /* OP_ALL_GATHER .. without -start */
+    int64_t group_size;       /* largest; permutes: number of moving pairs */
+    int64_t ngroups;
+    int64_t dimension;        /* -1: none */
+    int64_t trip_count;       /* product over the loops around; unknown ones count 1 */
+    bool trip_known;
+    int64_t bytes;            /* what one device sends, x trip_count (language.md section 8) */
+    struct tiling groups;     /* when uniform */
+    const struct replica_groups *raw;
+    const struct permute_pairs *pairs;
+    int branch;               /* -1: not in a conditional */
+};
+
+/* Every collective of m reachable from the entry, in text order of computations. Trip counts of
+ * loops by while_trip_count. m's groups are read with num_partitions devices. *total: sum; a
+ * conditional counts its costliest branch. */
+int64_t collectives_list(const struct module *m, int64_t num_partitions, int64_t replica_count,
+                         struct arena *a, struct collective **out, int64_t *total);
+
+#endif

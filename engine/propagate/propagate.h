@@ -1,0 +1,168 @@
+/* Sharding completion: from a few annotations to a sharding for every instruction, as GSPMD does it
+ * in XLA (specification P-1..P-152), with a record of every change and its cause.
+ *
+ *     module (as loaded) --prepare--> prepared --propagate--> working graph + write history
+ *
+ * prepare does what XLA's compiler does before completion: inlines calls, drops dead code and
+ * zero-sized operations, makes conditionals canonical. The working graph is the prepared one plus
+ * what the pass itself inserts (copies for Sharding calls, P-69; a copy behind a root while, P-75).
+ */
+#ifndef GSPMD_PROPAGATE_PROPAGATE_H
+#define GSPMD_PROPAGATE_PROPAGATE_H
+
+#include "base/tick.h"
+#include "ir/ir.h"
+
+/* ---- prepared and working graphs -------------------------------------------------------------- */
+
+/* Where an instruction of the derived module comes from. A call path is a chain of call sites. */
+struct origin {
+    instr_id source;      /* instruction of the module as loaded; none: made by a pass */
+    uint32_t site;        /* index into graph.sites; 0: not inlined */
+};
+
+struct call_site {
+    uint32_t outer;       /* index of the enclosing site, 0: none */
+    instr_id call;        /* the call, in the module as loaded */
+};
+
+enum removed_reason { REMOVED_NOT, REMOVED_DEAD, REMOVED_ZERO_SIZED, REMOVED_INLINED /* the call
+    itself and its callee's parameters */, REMOVED_REPLACED /* something stands for it */ };
+
+struct graph {
+    struct module *module;        /* owned */
+    const struct module *loaded;  /* a loan */
+    struct origin *origin;        /* [module_ninstrs(module) + 1] */
+    uint32_t nsites;
+    struct call_site *sites;      /* from 1 */
+    /* For each loaded instruction: what stands for it (several when inlined at several calls),
+     * list[start[i] .. start[i+1]), ordered by module order; and why it is gone when empty. */
+    uint32_t *start;
+    instr_id *list;
+    uint8_t *removed;             /* enum removed_reason */
+};
+
+/* prepare on = false: a plain copy (what the propagation corpus expects). Shardings of the module
+ * come along. The result owns its memory. */
+struct graph *graph_prepare(const struct module *loaded, bool on, struct tick *tick,
+                            struct diag *d) MUST_CHECK;
+void graph_free(struct graph *g);
+
+/* ---- annotations: what a strategy adds to the module (language.md section 5) ------------------ */
+
+enum annotation_kind { ANNOTATE_SHARD, ANNOTATE_CONSTRAIN, ANNOTATE_UNSHARD };
+
+struct annotation {
+    enum annotation_kind kind;
+    instr_id target;      /* instruction of the module as loaded */
+    int64_t leaf;         /* leaf of a tuple, -1: the whole */
+    sharding_id sharding;
+    uint64_t open;        /* dimensions left to propagation (ANNOTATE_CONSTRAIN) */
+    int number;           /* position in the strategy, for `why` */
+};
+
+/* The module text that the annotations stand for: a copy of loaded with them applied, in which
+ * ids below ninstrs(loaded) keep their meaning. *made maps instructions that were added (ids above)
+ * to their annotation's index. `export hlo` prints exactly this module. unshard_module: first remove
+ * all shardings that the text brought (an error names manual regions). */
+struct annotated {
+    struct module *module;   /* owned */
+    int *annotation_of;      /* [ninstrs + 1] index into the list, -1: none */
+};
+struct annotated *annotate(const struct module *loaded, int n, const struct annotation *list,
+                           bool unshard_module, struct diag *d) MUST_CHECK;
+void annotated_free(struct annotated *a);
+
+/* ---- the pass --------------------------------------------------------------------------------- */
+
+struct propagation_options {
+    bool spmd;                 /* default true in the shell, P-63 */
+    bool propagate_metadata;
+    bool cse_only;
+    int64_t nto_output, nto_parameters; /* 0: one entry, false */
+    const bool *to_output, *to_parameters;
+    bool none; /* `set propagation=none`: shardings as they stand, nothing inferred */
+    int nthreads; /* execution threads; 0: all */
+    const char *const *threads;
+};
+
+/* Time of a write: stage, iteration (sweep), slot in the sweep (internals.md section 2). */
+struct prop_time {
+    uint8_t stage;
+    uint16_t iteration;
+    uint32_t slot;
+    uint16_t seq;
+};
+
+enum prop_rule {
+    RULE_NONE,
+    RULE_ANNOTATION,  /* the module's or the user's */
+    RULE_FORWARD,     /* from operands: cause = the operand */
+    RULE_BACKWARD,    /* from users: cause = the user */
+    RULE_GROUP,       /* shard_as / shard_like member */
+    RULE_RELATED,     /* P-81: while, conditional, call relatives */
+    RULE_OPEN_FORWARD,/* refinement of open dimensions, P-134 */
+    RULE_OPEN_BACKWARD,
+    RULE_MANUAL,      /* P-96, P-122 3 */
+    RULE_UNKNOWN,     /* P-76 */
+    RULE_ALIGN,       /* P-82, P-84 */
+    RULE_RESTORE,     /* P-86..P-88: given back at the end */
+    RULE_EVEN,        /* P-89: not even, so replicated */
+    RULE_ANNOTATION_OPERAND /* P-69 4: operand of a Sharding call without sharding */
+};
+
+struct prop_write {
+    struct prop_time time;
+    uint8_t rule;            /* enum prop_rule */
+    int32_t leaf;            /* -1: all */
+    instr_id cause;          /* instruction of the working graph; none */
+    sharding_id before, after;
+};
+
+struct propagation {
+    struct graph *graph;       /* owned: the working graph; its instrs' shardings are the *initial* */
+    sharding_id *final;        /* [ninstrs + 1] after completion; none: no sharding */
+    /* history: writes of instruction i are writes[first[i] .. first[i + 1]), by time */
+    uint32_t *first;
+    struct prop_write *writes;
+    uint32_t nwrites;
+    bool *provided;            /* [ninstrs + 1] P-75 */
+    uint64_t *open;            /* [ninstrs + 1] open dims bits, P-132 */
+    bool changed;              /* P-66 */
+    int64_t visits;            /* counter for tests */
+    struct sharding_note *const *notes_out; /* P-67 metadata when propagate_metadata; else NULL */
+};
+
+/* Takes over g (also on failure). false with d filled: wrong annotations (P-69), P-72. */
+struct propagation *propagate(struct graph *g, const struct propagation_options *o,
+                              struct tick *tick, struct diag *d) MUST_CHECK;
+void propagation_free(struct propagation *p);
+
+/* Sharding of an instruction of the loaded module under its k-th site: final of what stands for it;
+ * none when removed. Number of sites: graph->start[i+1] - graph->start[i]. */
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+/* One link of the chain from an annotation to here. */
+struct why_step {
+    instr_id instr;     /* working graph */
+    struct prop_write write; /* the write that gave it its final (or next) sharding */
+    const char *rule_text;   /* the rule in words, one sentence, with P-numbers; static or in arena */
+};
+
+/* The causes of instr's sharding back to annotations, nearest first. axis_dim -1: all dimensions;
+ * else only what brought the split of that dimension. In arena a. */
+int why_chain(const struct propagation *p, instr_id instr, int dim, struct arena *a,
+              struct why_step **out);
+
+/* Candidates offered to instr at a write's visit, also those that lost, with the reason. */
+struct why_candidate {
+    instr_id from;
+    sharding_id offered;
+    bool taken;
+    const char *reason;
+};
+int why_candidates(const struct propagation *p, instr_id instr, const struct prop_write *at,
+                   struct arena *a, struct why_candidate **out);
+
+#endif

@@ -1,0 +1,114 @@
+/* The document: one module, strategies over it, and everything derived from the two.
+ *
+ * A strategy is a small immutable value: meshes, annotations, options. Every edit makes a new one;
+ * undo, redo, save and restore move pointers. Derived results are pure functions of (module,
+ * strategy): computed when asked for, kept while memory lasts, never part of the document.
+ *
+ * Every function here is an API boundary: an INVARIANT or a failed allocation inside comes back as
+ * false with a diag message of code "internal" or "memory", and the document is as it was.
+ */
+#ifndef GSPMD_SESSION_SESSION_H
+#define GSPMD_SESSION_SESSION_H
+
+#include "emulate/emulate.h"
+#include "partition/partition.h"
+#include "propagate/propagate.h"
+#include "text/text.h"
+
+struct options {
+    bool prepare;
+    bool propagation_none;
+    bool propagation_set;      /* the user said so; else the dump decides */
+    int to_output, to_parameters; /* -1 header, 0 false, 1 true, 2 list */
+    int64_t nto_output, nto_parameters;
+    const bool *to_output_list, *to_parameters_list;
+    bool is_spmd, cse_only, propagate_metadata;
+    struct partition_options partition;
+    int threads;
+    uint64_t seed;
+    enum { UNEVEN_PAD, UNEVEN_WARN, UNEVEN_ERROR } uneven;
+    enum spelling spelling;
+};
+
+struct strategy {
+    const struct strategy *parent; /* what undo goes back to */
+    const char *command;           /* the command line that made it; "" for the first */
+    int nmeshes;
+    const struct mesh *meshes;     /* [0]: the default one; naxes 0 when none was named */
+    int nannotations;
+    const struct annotation *annotations;
+    bool unshard_module;
+    struct options options;
+    uint64_t key;                  /* hash of all that results depend on */
+};
+
+struct document;
+
+struct document *document_new(void);
+void document_free(struct document *doc);
+
+/* Replaces the module; on failure the document keeps the one that it has. */
+bool document_load(struct document *doc, const char *path, struct tick *t, struct diag *d) MUST_CHECK;
+bool document_load_text(struct document *doc, const char *name, const char *text, size_t n,
+                        struct tick *t, struct diag *d) MUST_CHECK;
+
+const struct module *document_module(const struct document *doc); /* NULL: none loaded */
+const char *document_path(const struct document *doc);
+struct ir *document_ir(const struct document *doc); /* always there, also without a module */
+const struct strategy *document_strategy(const struct document *doc);
+
+/* Number of devices, by language.md section 3; 0: not known. */
+int64_t document_devices(const struct document *doc);
+
+/* ---- edits: each makes a new strategy or leaves the document as it was ------------------------ */
+
+bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *command, struct diag *d) MUST_CHECK;
+bool edit_annotate(struct document *doc, const struct annotation *a, const char *command,
+                   struct diag *d) MUST_CHECK;
+bool edit_unshard_module(struct document *doc, const char *command, struct diag *d) MUST_CHECK;
+bool edit_options(struct document *doc, const struct options *o, const char *command, struct diag *d) MUST_CHECK;
+bool edit_undo(struct document *doc, struct diag *d) MUST_CHECK;
+bool edit_redo(struct document *doc, struct diag *d) MUST_CHECK;
+bool edit_save(struct document *doc, const char *name, struct diag *d) MUST_CHECK;
+bool edit_restore(struct document *doc, const char *name, struct diag *d) MUST_CHECK;
+int document_saved(const struct document *doc, const char *const **names);
+
+/* ---- derived results: loans, valid until the next edit or load -------------------------------- */
+
+/* The module that the strategy stands for: text with annotations (`export hlo` prints it). */
+const struct annotated *document_annotated(struct document *doc, struct diag *d);
+const struct propagation *document_propagation(struct document *doc, struct tick *t, struct diag *d);
+const struct program *document_program(struct document *doc, struct tick *t, struct diag *d);
+/* Collectives of the partitioned program (of the dump itself when it is a partitioned one). */
+bool document_collectives(struct document *doc, const struct collective **list, int64_t *n,
+                          int64_t *total, struct tick *t, struct diag *d) MUST_CHECK;
+/* Propagation of the strategy before the last edit (NULL: none): for "what changed". */
+const struct propagation *document_previous(struct document *doc, struct tick *t);
+
+/* ---- names and selections (language.md section 2) --------------------------------------------- */
+
+/* All instructions of the loaded module that a selection names, in module order, no duplicates.
+ * Errors: no such name (with did-you-mean), several matches of one NAME (listed). src/at: the
+ * command line and where the selection stands in it. single: exactly one is wanted. */
+bool select_instrs(struct document *doc, const char *text, size_t n, const struct source *src,
+                   uint32_t off, bool single, struct arena *a, instr_id **out, int64_t *count,
+                   struct diag *d) MUST_CHECK;
+
+/* One instruction as seen after propagation: sharding, local shape, copies. */
+struct tensor_view {
+    instr_id instr;          /* of the loaded module */
+    uint32_t nsites;
+    enum removed_reason removed;
+    sharding_id sharding;    /* of site k; none */
+    instr_id working;        /* working graph's instruction */
+    uint32_t site;
+    enum { ORIGIN_NONE, ORIGIN_MODULE, ORIGIN_USER, ORIGIN_PROPAGATED } origin;
+    uint64_t open;
+    shape_id local;          /* one device's shape (tuples: leaf by leaf) */
+    int64_t bytes;           /* one device's */
+    int64_t copies;          /* devices that hold each piece (arrays) */
+};
+bool document_view(struct document *doc, instr_id i, uint32_t site, struct tensor_view *out,
+                   struct tick *t, struct diag *d) MUST_CHECK;
+
+#endif
