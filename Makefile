@@ -66,7 +66,86 @@ $(foreach u,$(UNIT_SRC:tests/unit/%.c=%),$(eval $(call UNIT_RULE,$(u),$(firstwor
 
 unit: $(UNIT_BIN)
 
-.PHONY: all unit clean
+# ---- installing what is missing, tests ---------------------------------------------------------
+
+setup:
+	@sh scripts/setup.sh
+
+BENCH_BIN := $(B)/bench
+test-build: all unit $(BENCH_BIN)
+
+test: setup
+	@$(MAKE) --no-print-directory $(if $(SAN),SAN=$(SAN)) test-build
+	@sh scripts/run_tests.sh $(B)
+
+check-layers: $(ENGINE_OBJ)
+	@sh scripts/check_layers.sh $(B) $(LAYERS)
+
+# A real dump, the main job, and the prompt where there is a terminal.
+demo: setup
+	@$(MAKE) --no-print-directory all
+	@$(B)/gspmd -n -C 'source scripts/demo.gspmd' models/transformer_layer.hlo
+
+# Agreement with XLA over the shared reference material: our runner, then the comparison program.
+SHARED ?= ../shared
+conformance: all
+	-$(B)/gspmd-conformance $(SHARED)/corpus $(SHARED)/cases
+	$(B)/gspmd-conformance --inputs $(SHARED)/inputs
+	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd corpus $(SHARED)/corpus/propagation.jsonl
+	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd partitioner $(SHARED)/corpus/partitioner.jsonl
+	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd cases $(SHARED)/cases/cases.jsonl
+	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd files $(sort $(wildcard $(SHARED)/inputs/*_small.hlo $(SHARED)/inputs/*_small.hlo.gz))
+
+$(BENCH_BIN): tests/bench/bench.c $(B)/libgspmd.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $^ -o $@ $(LIBS)
+bench: all $(BENCH_BIN)
+	@sh tests/bench/run.sh $(B) $(SHARED)
+
+# Each listed fault in turn must turn a test red.
+mutants: setup
+	@sh tests/mutants/run.sh $(MUTANTS)
+
+# ---- fuzzing -------------------------------------------------------------------------------------
+
+# T seconds for each fuzzer; coverage-guided with clang's libFuzzer where it is installed, else a
+# mutator of our own (tests/fuzz/standalone.c) over the same targets.
+T ?= 60
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+fuzz:
+	@sh tests/fuzz/run.sh $(T) $(FUZZ)
+
+coverage: setup
+	@sh scripts/coverage.sh
+
+# ---- pictures, packages, installation ------------------------------------------------------------
+
+pictures: all
+	@sh scripts/pictures.sh $(B)
+
+portable: setup
+	@sh scripts/portable.sh
+
+PREFIX ?= /usr/local
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+	  $(DESTDIR)$(PREFIX)/share/gspmd/models $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(B)/gspmd $(DESTDIR)$(PREFIX)/bin/gspmd
+	$(B)/gspmd --man > $(DESTDIR)$(PREFIX)/share/man/man1/gspmd.1
+	$(B)/gspmd --completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gspmd
+	install -m 644 models/*.json models/*.hlo models/README.md $(DESTDIR)$(PREFIX)/share/gspmd/models
+uninstall:
+	rm -rf $(DESTDIR)$(PREFIX)/bin/gspmd $(DESTDIR)$(PREFIX)/share/man/man1/gspmd.1 \
+	  $(DESTDIR)$(PREFIX)/share/gspmd $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gspmd
+
+format:
+	clang-format -i $(shell find engine viz repl tests -name '*.[ch]')
+analyze:
+	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	  --suppress=missingIncludeSystem -Iengine -I. engine viz repl
+
+.PHONY: all unit clean setup test test-build check-layers demo conformance bench mutants fuzz coverage \
+        pictures portable install uninstall format analyze
 clean:
 	rm -rf build build-*
 

@@ -9,6 +9,7 @@ struct layout_options {
     int rows_dim, cols_dim;   /* shown dimensions; -1: choose */
     const int64_t *fixed;     /* index (tile) of each folded dimension; NULL: all pages */
     int64_t max_tiles;        /* more than this: drawn with counts; 0: default */
+    int64_t ndevices;         /* of the whole strategy: replicated arrays have as many copies; 0: unknown */
     bool device_view;         /* what does device `device` hold */
     int64_t device;
 };

@@ -1,0 +1,130 @@
+/* Times of the engine on large dumps, as ratios in one run: machines are noisy, so each figure is the
+ * best of a few rounds and stands beside its bar.
+ *
+ *     bench FILE.hlo[.gz]...
+ *
+ * One child process a file, so that memory is that file's. XLA's parser needs 5 to 6 us an
+ * instruction on a quiet machine of this class; the bar is a tenth of 5. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "session/session.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static long resident_kb(void)
+{
+    long pages = 0, total = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%ld %ld", &total, &pages) != 2)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void complain(const struct diag *d)
+{
+    struct arena a = { 0 };
+    for (int64_t i = 0; i < d->msgs.n; i++) {
+        struct str s = STR_IN(&a);
+        diag_render(&d->msgs.v[i], &s);
+        fputs(str_text(&s), stdout);
+    }
+    arena_free(&a);
+}
+
+/* Best of three, in seconds: read and build the IR from text in memory. */
+static double time_read(const struct source *src, int64_t *ninstrs, long *kb)
+{
+    double best = 1e9;
+    for (int round = 0; round < 3; round++) {
+        struct diag *d = diag_new();
+        struct ir *ir = ir_new();
+        struct source *copy = malloc(sizeof *copy);
+        char *text = malloc(src->len + 1);
+        memcpy(text, src->text, src->len + 1);
+        *copy = (struct source){ strdup(src->name), text, src->len };
+        long before = resident_kb();
+        double t = now();
+        struct module *m = hlo_read(ir, copy, NULL, d);
+        t = now() - t;
+        if (!m) {
+            complain(d);
+            exit(1);
+        }
+        if (round == 0)
+            *kb = resident_kb() - before;
+        *ninstrs = module_ninstrs(m);
+        best = t < best ? t : best;
+        module_free(m);
+        ir_free(ir);
+        diag_free(d);
+    }
+    return best;
+}
+
+static int bench_file(const char *path)
+{
+    struct diag *d = diag_new();
+    struct source *src;
+    if (!file_read(path, &src, d)) {
+        complain(d);
+        return 1;
+    }
+    int64_t n = 0, ncomms = 0, total = 0;
+    long kb = 0;
+    double read = time_read(src, &n, &kb);
+    struct document *doc = document_new();
+    double t0 = now();
+    bool ok = document_load(doc, path, NULL, d);
+    double t1 = now();
+    ok = ok && document_propagation(doc, NULL, d);
+    double t2 = now();
+    const struct collective *list;
+    ok = ok && document_collectives(doc, &list, &ncomms, &total, NULL, d);
+    double t3 = now();
+    if (!ok) {
+        complain(d);
+        return 1;
+    }
+    const char *base = strrchr(path, '/');
+    double us = 1e6 * read / (double)n;
+    printf("%-38s %7" PRId64 " instr  read %6.3f us each (%4.1f x XLA's 5 us; bar 10)  %6.1f MB over the text"
+           "  load %6.0f ms  propagate %6.0f ms  partition+comms %6.0f ms  %" PRId64 " collectives\n",
+           base ? base + 1 : path, n, us, 5.0 / us, (double)kb / 1024, 1e3 * (t1 - t0), 1e3 * (t2 - t1),
+           1e3 * (t3 - t2), ncomms);
+    document_free(doc);
+    diag_free(d);
+    source_free(src);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int worst = 0;
+    for (int i = 1; i < argc; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            int status = bench_file(argv[i]);
+            fflush(stdout);
+            _exit(status);
+        }
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0) {
+            printf("%s: failed (status %d)\n", argv[i], status);
+            worst = 1;
+        }
+    }
+    return worst;
+}

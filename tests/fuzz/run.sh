@@ -1,0 +1,56 @@
+#!/bin/sh
+# Runs every fuzzer (or those named) for T seconds each.
+#   usage: run.sh SECONDS [NAME...]
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 1
+seconds=$1
+shift
+build=build/fuzz
+mkdir -p "$build"
+if command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const char*a,unsigned long b){return 0;}' |
+    clang -x c -fsanitize=fuzzer - -o "$build/probe" 2>/dev/null; then
+    kind=libfuzzer cc=clang flags='-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all'
+else
+    kind=standalone cc=${CC:-gcc} flags='-fsanitize=address,undefined -fno-sanitize-recover=all tests/fuzz/standalone.c'
+fi
+passed=0 failed=0
+for source in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    if [ $# -gt 0 ]; then
+        case " $* " in *" ${name#fuzz_} "*) ;; *) continue ;; esac
+    fi
+    extra=
+    [ "$name" = fuzz_line ] && extra="$(ls repl/*.c viz/*.c | grep -v repl/main.c)"
+    # shellcheck disable=SC2086
+    if ! $cc -std=gnu11 -g -O1 -DGSPMD_FUZZ -DGSPMD_VERSION='"fuzz"' -Iengine -I. -w $flags "$source" $extra engine/*/*.c \
+        -o "$build/$name" -lreadline -lcjson -lz -ldl -lpthread -lm 2>"$build/$name.log"; then
+        echo "FAIL $name does not build"
+        tail -5 "$build/$name.log"
+        failed=$((failed + 1))
+        continue
+    fi
+    corpus=$build/corpus-$name
+    mkdir -p "$corpus"
+    case $name in
+    fuzz_hlo) cp -n models/*.hlo tests/fuzz/seeds/*.hlo "$corpus/" 2>/dev/null ;;
+    fuzz_json) cp -n models/*.json "$corpus/" 2>/dev/null ;;
+    *) cp -n tests/fuzz/seeds/"${name#fuzz_}".* "$corpus/" 2>/dev/null ;;
+    esac
+    if [ "$kind" = libfuzzer ]; then
+        "$build/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=16384 \
+            -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1
+    else
+        "$build/$name" "$seconds" "$corpus" >"$build/$name.log" 2>&1
+    fi
+    if [ $? = 0 ]; then
+        echo "ok   $name ($kind): $(grep -E 'DONE|runs' "$build/$name.log" | tail -1)"
+        passed=$((passed + 1))
+    else
+        echo "FAIL $name"
+        tail -30 "$build/$name.log"
+        failed=$((failed + 1))
+    fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

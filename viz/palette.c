@@ -1,0 +1,36 @@
+#include "viz/palette.h"
+
+static const uint32_t device_hues[DEVICE_COLORS] = { 0x56b4e9, 0xe69f00, 0x009e73, 0xf0e442,
+                                                     0xcc79a7, 0xd55e00, 0x7b8fd9, 0x9a8c7a };
+static const uint32_t axis_hues[AXIS_COLORS] = { 0x0072b2, 0xd55e00, 0x009e73,
+                                                 0xcc79a7, 0x8a6d00, 0x555555 };
+
+static uint32_t tint(uint32_t rgb, uint32_t parts_white, uint32_t of)
+{
+    uint32_t out = 0;
+    for (int shift = 16; shift >= 0; shift -= 8) {
+        uint32_t c = (rgb >> shift) & 0xff;
+        out |= ((c * (of - parts_white) + 0xff * parts_white) / of) << shift;
+    }
+    return out;
+}
+
+uint32_t palette_device(int64_t device)
+{
+    if (device < 0)
+        return 0xdddddd;
+    uint32_t round = (uint32_t)((device / DEVICE_COLORS) % 3);
+    return tint(device_hues[device % DEVICE_COLORS], round, 4);
+}
+
+uint32_t palette_axis(int axis)
+{
+    return axis < 0 ? 0x444444 : axis_hues[axis % AXIS_COLORS];
+}
+
+int palette_ansi(uint32_t rgb)
+{
+    int r = (int)((rgb >> 16 & 0xff) * 5 + 127) / 255, g = (int)((rgb >> 8 & 0xff) * 5 + 127) / 255,
+        b = (int)((rgb & 0xff) * 5 + 127) / 255;
+    return 16 + 36 * r + 6 * g + b;
+}
