@@ -55,6 +55,10 @@ struct shape {
     int64_t nleaves;    /* non-tuple sub-shapes in pre-order; 1 for non-tuples */
     int64_t bytes;      /* dense, tuples add up; -1: does not fit */
     int64_t count;      /* elements of an array; -1: does not fit */
+    const int64_t *leaf_start; /* TUPLE with nested tuples: leaves before each element; else NULL */
+    shape_id strip;     /* without layouts */
+    shape_id same;      /* without layouts and dynamic marks: equal ids are shape_same */
+    shape_id skeleton;  /* nor element types: equal ids are shape_same_dims */
 };
 
 const struct shape *shape_get(const struct ir *c, shape_id s);
@@ -212,6 +216,8 @@ struct literal {
 
 /* ---- instructions ----------------------------------------------------------------------------- */
 
+/* A parameter's number is its attribute ATTR_INDEX, an int, like get-tuple-element's (the text form
+ * writes it between the parentheses). */
 struct instr {
     uint16_t op; /* enum op_kind */
     uint8_t nattrs;
@@ -248,6 +254,7 @@ struct computation {
     const char *closer; /* text behind the closing brace on its line; NULL */
     uint32_t closer_len;
     struct span at;
+    instr_id first, last; /* ids given out by instr_new; 0: none */
 };
 
 /* One attribute of the HloModule header, in order of the text. Those with a meaning are in struct
@@ -299,6 +306,7 @@ static inline uint32_t module_ncomps(const struct module *m)
 }
 
 const struct attr *instr_attr(const struct instr *i, enum attr_key k); /* NULL: not there */
+int64_t instr_param_number(const struct instr *i); /* OP_PARAMETER; -1: has none */
 int64_t instr_int(const struct instr *i, enum attr_key k, int64_t dflt);
 bool instr_bool(const struct instr *i, enum attr_key k, bool dflt);
 /* The int list of an attribute; *n = 0 and a non-NULL pointer when absent. */
@@ -337,6 +345,9 @@ void module_free(struct module *m);
 struct module *module_clone(const struct module *m);
 
 comp_id comp_new(struct module *m, name_id name);
+/* For readers: an empty instruction of c, to be filled in place (comp and the computation's
+ * bookkeeping are set). Operands and attributes are the caller's, in m's arena. */
+struct instr *instr_add(struct module *m, comp_id c, instr_id *id);
 /* Adds an instruction to a computation under construction; operands and attrs are copied into the
  * module's arena. name none: the opcode with a number, made unique when printed. */
 instr_id instr_new(struct module *m, comp_id c, enum op_kind op, shape_id shape, int64_t noperands,
@@ -355,16 +366,29 @@ struct attr attr_groups(struct module *m, struct tiling groups);
 struct attr attr_pairs(struct module *m, const struct permute_pairs *p);
 struct attr attr_window(struct module *m, int rank, const struct window_dim *dims);
 
+/* One element in memory (dtype_bytes of it) <-> double, for every float type (not complex). Rounds to
+ * nearest even; what is too large becomes inf, or nan where the type has no inf. */
+double float_load(enum dtype t, const void *p);
+void float_store(enum dtype t, double v, void *p);
+
 /* data is copied. shape: array. */
 const struct literal *literal_new(struct module *m, shape_id shape, const void *data);
 const struct literal *literal_scalar_i(struct module *m, enum dtype t, int64_t v);
 const struct literal *literal_scalar_f(struct module *m, enum dtype t, double v);
+const struct literal *literal_tuple(struct module *m, int64_t n, const struct literal *const *elems);
+/* A copy in m's arena (of another module of the same context). */
+const struct literal *literal_copy(struct module *m, const struct literal *l);
 bool literal_is_all(const struct module *m, const struct literal *l, double v); /* every element */
 /* One element (row-major index) as double / as int64 (integers and pred). */
 double literal_get_f(const struct module *m, const struct literal *l, int64_t i);
 int64_t literal_get_i(const struct module *m, const struct literal *l, int64_t i);
 /* Text between the parentheses of constant(..), as XLA prints it. */
 void literal_print(const struct module *m, const struct literal *l, struct str *out);
+
+/* Same computations, instructions, operands, attributes, shardings, constants. Not compared: offsets
+ * in the text, names' ids (their text is), print style. */
+bool module_equal(const struct module *a, const struct module *b);
+int64_t module_bytes(const struct module *m); /* memory of the module itself, its text aside */
 
 /* ---- facts about the graph -------------------------------------------------------------------- */
 

@@ -11,6 +11,9 @@
 
 #include "partition/partition.h"
 
+/* Highest rank that is partitioned; arrays inside have room for what reshapes in between add. */
+enum { RANK_LIMIT = 14, RANK_ROOM = 48 };
+
 /* A partitioned value (S-49): a node of the program, the full shape that it is a shard of, and its
  * sharding (in member ranks of the current device group set). Passed by value. */
 struct pval {
@@ -22,18 +25,19 @@ struct pval {
 /* A set of device groups that is in force (S-44). The outermost has one group of all devices. */
 struct group_set {
     struct group_set *outer;
-    struct tiling groups;      /* [ngroups, size]: device of (group, rank) */
+    struct tiling groups;      /* [ngroups, size]: rank in outer of (group, rank) */
+    struct tiling devices;     /* the same in devices, all outer sets applied; axis 0: all groups */
     int64_t size;              /* devices of one group = partitions inside */
     bool trivial;              /* one group 0..n-1 */
-    struct map reshard_cache;  /* keyed by (local, target): S-72 */
-    instr_id rank_node;        /* partition-id, or the rank inside the group (u32 scalar); lazily */
+    uint32_t number;           /* part of the keys of the reshard cache: equal sets are one, S-72 */
+    struct group_set *next;    /* all sets of the run */
 };
 
 struct spmd {
     const struct propagation *prop;
-    const struct module *src;      /* working graph's module */
+    const struct module *src;      /* working graph's module (or its copy with S-120..S-122 done) */
     struct program *prog;
-    struct module *out;            /* = prog->module */
+    struct module *out;            /* under construction; cleaned up and renumbered at the end */
     struct ir *ir;
     struct shardings *sh;
     const struct partition_options *opt;
@@ -43,12 +47,38 @@ struct spmd {
     struct arena arena;            /* the run's own */
     struct group_set *groups;      /* current */
     comp_id comp;                  /* computation under construction in out */
-    struct map nodes;              /* hash-consing: (op, shape, operands, attrs) -> node, a comp */
-    struct map values;             /* source instr -> index of its pval, a comp */
     instr_id serving;              /* source instruction being handled: notes of new nodes */
     const char *reason;            /* why the nodes being made exist; NULL: plain */
     int64_t channel;               /* next channel id, S-54 */
-    struct map known_equal;        /* node -> bitmask of dims along which all elements are equal, S-53 */
+
+    /* the rest: internal to partition.c, emit.c, value.c and reshard.c */
+    sharding_id *shardings;        /* [ninstrs(src) + 1] of the source, S-115; replaced for a while by
+                                      S-125, S-126 */
+    instr_id *origin;              /* [ninstrs(src) + 1] working-graph instruction; NULL: the same */
+    struct group_set *sets;        /* all of them */
+    uint32_t nsets;
+    struct map nodes;              /* hash-consing of glue: key -> node */
+    struct map values;             /* source instr -> 1 + index of its pval, one map a computation */
+    VEC(struct pval) pvals;
+    struct intern reshard_keys;    /* (groups, local, from, base, to) -> id */
+    VEC(struct pval) reshards;     /* by id */
+    struct map known_equal;        /* node -> bit set of dims along which all elements are equal, S-53 */
+    struct map copied;             /* source computation -> copy in out */
+    struct map reducers;           /* (op, dtype) -> computation */
+    VEC(struct node_info) info;    /* by node id */
+    VEC(struct remat_note) remats;
+    const struct users *users;     /* of src */
+    sharding_id note_from, note_to; /* of the reshard under way, for notes */
+    int depth;                     /* nesting of partition_computation */
+};
+
+/* What is known of a node besides its instruction. */
+struct node_info {
+    struct node_note note;
+    sharding_id sharding;
+    bool glue;                     /* computed from constants of ours and the partition id only */
+    bool is_shard;                 /* dynamic-slice that cuts the shard of `cut` from a whole value */
+    struct tiling cut;             /* axis 1 + d: tile index on dimension d, in devices */
 };
 
 /* ---- nodes (emit.c) ---------------------------------------------------------------------------- */
@@ -101,6 +131,11 @@ instr_id ordinal_node(struct spmd *s, sharding_id sh, int axis);
 /* ordinal * ceil(dim, tiles), s32 scalar. S-16 */
 instr_id offset_node(struct spmd *s, sharding_id sh, int axis, int64_t dim);
 void offset_nodes(struct spmd *s, sharding_id sh, int rank, const int64_t *dims, instr_id *out);
+/* Index of this device along an axis of a tiling of all devices: s32 scalar. */
+instr_id axis_index_node(struct spmd *s, struct tiling devices, int axis);
+/* The digits that such an index is made of, major to minor, as arithmetic on the device number.
+ * -1: the order is explicit, or the axis ends inside a digit. */
+int axis_digits(const struct spmd *s, struct tiling devices, int axis, struct digit *out);
 /* Row-major index over the groups part of g of this device's group (s32 scalar). */
 instr_id group_index_node(struct spmd *s, const struct sharding_group *g);
 
@@ -140,6 +175,24 @@ struct pval unshard_dims(struct spmd *s, struct pval v, int n, const int *dims);
 struct pval slice_per_group(struct spmd *s, struct pval v, int n, const int *dims,
                             const int64_t *parts, const struct sharding_group *g);
 
+/* ---- computations under construction (emit.c) ----------------------------------------------------
+ * To build a loop body or a branch: c = s->comp; s->comp = comp_new(s->out, name); parameters by
+ * emit_parameter, nodes by emit*, then comp_finish(s->out, s->comp, root); s->comp = c. Device groups
+ * stay in force; partition-id and other glue is made anew inside. */
+instr_id emit_parameter(struct spmd *s, int64_t number, shape_id shape);
+instr_id emit_tuple(struct spmd *s, int64_t n, const instr_id *xs);
+instr_id emit_gte(struct spmd *s, instr_id tuple, int64_t index);
+instr_id emit_while(struct spmd *s, instr_id init, comp_id condition, comp_id body);
+instr_id emit_conditional(struct spmd *s, instr_id index, int64_t n, const comp_id *branches,
+                          const instr_id *args); /* index: pred (branch 0 = true) or s32 */
+instr_id emit_dus(struct spmd *s, instr_id x, instr_id update, const instr_id *starts);
+instr_id emit_copy(struct spmd *s, instr_id x); /* always a new node: caches do not see through it */
+/* A smaller of the two kinds of constants, identity of op on t: scalar node. false: none. */
+bool emit_identity(struct spmd *s, enum op_kind op, enum dtype t, instr_id *out);
+/* 1-D table of int64 values by a scalar index node: s32 scalar. For explicit orders and compact
+ * halos only: grows with n. */
+instr_id emit_table(struct spmd *s, int64_t n, const int64_t *values, instr_id index);
+
 /* ---- windows (window.c): sections 7.1 to 7.5 ---------------------------------------------------- */
 
 struct windowed {
@@ -152,6 +205,17 @@ struct windowed {
 /* S-99..S-109. pad: a scalar node. */
 struct windowed window_input(struct spmd *s, struct pval v, int rank, const struct window_dim *w,
                              sharding_id target, instr_id pad, bool mask, bool force);
+/* What shard i wants beyond its own elements (negative: it needs fewer), i = 0 .. tiles - 1. */
+struct halo_fn {
+    int64_t (*at)(const struct halo_fn *f, int64_t i);
+    int64_t a, b, c; /* the function's own */
+};
+/* S-97, also for reshard.c (S-86, S-87). x: local value of a base of `base_dim` elements along dim,
+ * tiled by sh there. pad none (.i == 0): no masking. The result has max(left + right) + shard size
+ * elements along dim. Never fails. */
+instr_id halo_compact(struct spmd *s, instr_id x, const struct halo_fn *left,
+                      const struct halo_fn *right, instr_id pad, int dim, sharding_id sh,
+                      int64_t base_dim);
 /* S-110, S-111, S-112: ok = false when there is no window form. */
 bool slice_as_window(struct spmd *s, struct pval v, const int64_t *start, const int64_t *limit,
                      const int64_t *stride, shape_id out, sharding_id target, struct pval *res);
@@ -174,6 +238,29 @@ typedef void (*partition_fn)(struct spmd *s, instr_id source);
 /* S-127: replicate, compute, slice. `why` is shown to the user (remat_note.fallback). */
 void partition_default(struct spmd *s, instr_id source, const char *why);
 void note_remat(struct spmd *s, sharding_id from, sharding_id to, bool fallback, const char *reason);
+
+/* Tiling of ranks of the current group set as a tiling of devices: one axis in front, the groups. */
+struct tiling tiling_in_devices(struct spmd *s, struct tiling a);
+/* Sharding of element i of a tuple value. */
+sharding_id sub_sharding(struct spmd *s, shape_id tuple, sharding_id sh, int64_t i);
+/* Number of partitions inside the current groups (N of S-169, P of S-162). */
+static inline int64_t group_partitions(const struct spmd *s)
+{
+    return s->groups->size;
+}
+/* Dispatches a source instruction to its handler. */
+void partition_instr(struct spmd *s, instr_id source);
+void partition_rotate(struct spmd *s, instr_id source); /* S-145, rotate.c */
+void partition_topk(struct spmd *s, instr_id source);   /* S-152, rotate.c */
+/* Where the source stands, for messages. */
+struct span source_span(const struct spmd *s, instr_id source);
+bool spmd_error(struct spmd *s, instr_id source, const char *fmt, ...) PRINTF_LIKE(3, 4);
+bool attr_same(const struct attr *a, const struct attr *b);
+uint64_t attr_hash(const struct attr *a);
+void cleanup_run(struct spmd *s, comp_id entry);             /* S-118, cleanup.c */
+void rewrite_patterns(struct spmd *s);                       /* S-120..S-122, rewrite.c */
+bool program_finish(struct spmd *s, comp_id entry);          /* renumber into the final module */
+void full_passes(struct spmd *s, comp_id entry);             /* full.c: S-225.. */
 
 /* Partitions computation c of the source with the given root sharding; parameters' shardings are
  * those of its parameter instructions. A fresh computation of out. */

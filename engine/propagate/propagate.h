@@ -40,6 +40,10 @@ struct graph {
     uint32_t *start;
     instr_id *list;
     uint8_t *removed;             /* enum removed_reason */
+    bool *comp_used;              /* [module_ncomps(module) + 1]; false: only calls that were inlined
+                                     reached it, so no pass looks at it (its list is still there) */
+    struct users users;           /* of module, in XLA's order after replacements (P-57) */
+    struct arena arena;           /* where all of this lives; module has its own */
 };
 
 /* prepare on = false: a plain copy (what the propagation corpus expects). Shardings of the module
@@ -114,7 +118,7 @@ enum prop_rule {
 struct prop_write {
     struct prop_time time;
     uint8_t rule;            /* enum prop_rule */
-    int32_t leaf;            /* -1: all */
+    int32_t leaf;            /* -1: before and after are the whole sharding; else of this leaf */
     instr_id cause;          /* instruction of the working graph; none */
     sharding_id before, after;
 };
@@ -131,6 +135,9 @@ struct propagation {
     bool changed;              /* P-66 */
     int64_t visits;            /* counter for tests */
     struct sharding_note *const *notes_out; /* P-67 metadata when propagate_metadata; else NULL */
+    int64_t iterations;        /* sweeps over all levels: counter for tests */
+    struct pass *state;        /* what why_candidates needs to visit again; internal */
+    struct arena arena;
 };
 
 /* Takes over g (also on failure). false with d filled: wrong annotations (P-69), P-72. */

@@ -37,9 +37,12 @@ struct strategy {
     const struct mesh *meshes;     /* [0]: the default one; naxes 0 when none was named */
     int nannotations;
     const struct annotation *annotations;
+    const char *const *specs;      /* [nannotations] shardings as typed ("[_,model]"); a new mesh
+                                      reads them again. NULL: nothing was typed (unshard) */
     bool unshard_module;
     struct options options;
     uint64_t key;                  /* hash of all that results depend on */
+    uint64_t propagation_key;      /* the part of it that shardings depend on */
 };
 
 struct document;
@@ -59,19 +62,33 @@ const struct strategy *document_strategy(const struct document *doc);
 
 /* Number of devices, by language.md section 3; 0: not known. */
 int64_t document_devices(const struct document *doc);
+/* The module is a program that was partitioned already: collectives in it, nothing left to do. */
+bool document_is_partitioned(const struct document *doc);
+/* Whether shardings are taken as they stand: the option, or a dump whose every value has one. */
+bool document_propagation_none(const struct document *doc);
+/* The default mesh, or NULL when none was named. */
+const struct mesh *document_mesh(const struct document *doc);
+
+void options_default(struct options *o);
 
 /* ---- edits: each makes a new strategy or leaves the document as it was ------------------------ */
 
 bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *command, struct diag *d) MUST_CHECK;
-bool edit_annotate(struct document *doc, const struct annotation *a, const char *command,
-                   struct diag *d) MUST_CHECK;
+/* n annotations at once (a selection): one step of undo. spec: the sharding as typed, or NULL. An
+ * annotation replaces the former ones of the same kind of target and leaf. */
+bool edit_annotate(struct document *doc, int n, const struct annotation *list, const char *spec,
+                   const char *command, struct diag *d) MUST_CHECK;
 bool edit_unshard_module(struct document *doc, const char *command, struct diag *d) MUST_CHECK;
 bool edit_options(struct document *doc, const struct options *o, const char *command, struct diag *d) MUST_CHECK;
+/* One step back / forward; nothing to undo is an error of code "usage". */
 bool edit_undo(struct document *doc, struct diag *d) MUST_CHECK;
 bool edit_redo(struct document *doc, struct diag *d) MUST_CHECK;
 bool edit_save(struct document *doc, const char *name, struct diag *d) MUST_CHECK;
 bool edit_restore(struct document *doc, const char *name, struct diag *d) MUST_CHECK;
 int document_saved(const struct document *doc, const char *const **names);
+const struct strategy *document_saved_strategy(const struct document *doc, const char *name);
+/* What redo would do again, or NULL. */
+const struct strategy *document_next(const struct document *doc);
 
 /* ---- derived results: loans, valid until the next edit or load -------------------------------- */
 
@@ -84,6 +101,23 @@ bool document_collectives(struct document *doc, const struct collective **list, 
                           int64_t *total, struct tick *t, struct diag *d) MUST_CHECK;
 /* Propagation of the strategy before the last edit (NULL: none): for "what changed". */
 const struct propagation *document_previous(struct document *doc, struct tick *t);
+/* The same results for any strategy of this document (`diff`). */
+const struct propagation *strategy_propagation(struct document *doc, const struct strategy *s,
+                                               struct tick *t, struct diag *d);
+bool strategy_collectives(struct document *doc, const struct strategy *s, const struct collective **list,
+                          int64_t *n, int64_t *total, struct tick *t, struct diag *d) MUST_CHECK;
+const struct program *strategy_program(struct document *doc, const struct strategy *s, struct tick *t,
+                                       struct diag *d);
+/* Index of the annotation that made instruction i of the working graph what it is; -1: none did. */
+int document_annotation_of(struct document *doc, instr_id working, struct diag *d);
+/* Derived results computed so far (not found in the memory of earlier ones): a counter for tests. */
+int64_t document_computations(const struct document *doc);
+
+/* A small program of one parameter with sharding `from` and a copy with sharding `to`: what moving
+ * an array costs (`reshard A -> B`). Owned by the document until the next such call. */
+const struct program *document_reshard(struct document *doc, shape_id shape, sharding_id from,
+                                       sharding_id to, const struct collective **list, int64_t *n,
+                                       int64_t *total, struct diag *d);
 
 /* ---- names and selections (language.md section 2) --------------------------------------------- */
 
@@ -93,6 +127,12 @@ const struct propagation *document_previous(struct document *doc, struct tick *t
 bool select_instrs(struct document *doc, const char *text, size_t n, const struct source *src,
                    uint32_t off, bool single, struct arena *a, instr_id **out, int64_t *count,
                    struct diag *d) MUST_CHECK;
+
+/* One tensor: NAME, or a leaf of a tuple NAME{0,1} (*leaf: its number; -1: the whole). */
+bool select_tensor(struct document *doc, const char *text, size_t n, const struct source *src,
+                   uint32_t off, instr_id *out, int64_t *leaf, struct diag *d) MUST_CHECK;
+/* "main/dot.4", quoted for reading; the entry's computation is left out when brief. */
+void instr_label(const struct module *m, instr_id i, bool brief, struct str *out);
 
 /* One instruction as seen after propagation: sharding, local shape, copies. */
 struct tensor_view {
@@ -104,11 +144,18 @@ struct tensor_view {
     uint32_t site;
     enum { ORIGIN_NONE, ORIGIN_MODULE, ORIGIN_USER, ORIGIN_PROPAGATED } origin;
     uint64_t open;
+    /* by view_measure: */
     shape_id local;          /* one device's shape (tuples: leaf by leaf) */
-    int64_t bytes;           /* one device's */
-    int64_t copies;          /* devices that hold each piece (arrays) */
+    int64_t bytes;           /* one device's; -1: does not fit */
+    int64_t tiles, copies;   /* pieces, devices that hold each (arrays) */
+    int64_t padding;         /* elements of padding in all pieces (arrays) */
 };
 bool document_view(struct document *doc, instr_id i, uint32_t site, struct tensor_view *out,
                    struct tick *t, struct diag *d) MUST_CHECK;
+/* Fills the measures; ndevices as document_devices. Takes time in the leaves of a tuple. */
+void view_measure(struct document *doc, struct tensor_view *v);
+/* The same for any shape and sharding. */
+void measure_shape(struct ir *c, shape_id shape, sharding_id s, int64_t ndevices,
+                   struct tensor_view *out);
 
 #endif

@@ -198,6 +198,9 @@ sharding_id sharding_broadcast(struct shardings *t, sharding_id s, int nmap, con
 /* S-29: axis of size n into (k, n / k); merge axis and axis + 1. */
 sharding_id sharding_split_axis(struct shardings *t, sharding_id s, int axis, int64_t k);
 sharding_id sharding_merge_axis(struct shardings *t, sharding_id s, int axis);
+/* P-52: T only; the tiles of the listed axes (d among them) all on axis d. The axes that are not
+ * listed become the most major ones of the order. */
+struct tiling sharding_retile(struct shardings *t, sharding_id s, int d, int n, const int *dims);
 /* Same trailing information, other tiling (P-21 rebuild). */
 sharding_id sharding_rebuild(struct shardings *t, sharding_id s, struct tiling a);
 /* rank more data axes of tile 1 inserted at position at. */
@@ -249,13 +252,15 @@ bool tiling_same_groups(struct shardings *t, struct tiling a, struct tiling b);
 struct sharding_note {
     const char *text; /* as read, braces included; prints back byte for byte while the id is the same */
     uint32_t len;
+    sharding_id id; /* what the text means */
     int64_t nleaves;
-    /* per leaf, arrays of nleaves (NULL: none has any) */
+    /* per leaf, arrays of nleaves (NULL: none has a group or metadata) */
     const struct sharding_leaf_note {
         int8_t group_kind; /* 0 none, 1 shard_as, 2 shard_like */
         int64_t group;
         int nmeta;
         const char *const *meta; /* each record's text, braces excluded */
+        bool listed;             /* P-25: devices were written as a list */
     } *leaves;
 };
 

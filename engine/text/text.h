@@ -6,8 +6,9 @@
 #include "ir/ir.h"
 
 /* Reads HLO text. The text is borrowed by the module: src is owned by it from here on (malloc'ed
- * struct, name and text; freed with module_free, and on failure too). Errors: code "parse" with
- * line, column, caret and suggestion; up to 20 of them. Does not verify. */
+ * struct, name and text; freed with module_free, and on failure too). A NUL must follow the text:
+ * src->text[src->len] == 0. Errors: code "parse" with line, column, caret and suggestion; up to 20
+ * of them. Does not verify. */
 struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d) MUST_CHECK;
 
 /* Prints m as XLA does. For a module that was read from XLA's text: that text, byte for byte. */
@@ -26,6 +27,10 @@ void hlo_print_instr(const struct module *m, instr_id i, const struct hlo_print_
                      struct str *out);
 /* Size in bytes that hlo_print will need (for export's limit), without making the text. */
 int64_t hlo_print_size(const struct module *m, const struct hlo_print_options *o);
+
+/* Gives every instruction that has no name the one that hlo_print would print it under: for modules
+ * whose instructions are listed one by one. Call it when the module is complete. */
+void hlo_name_all(struct module *m);
 
 /* Reads a JSON model (models/README.md). */
 struct module *json_model_read(struct ir *c, struct source *src, struct diag *d) MUST_CHECK;

@@ -1,0 +1,455 @@
+/* Inside the emulator: how elements are represented, what a plan is made of, and what kernels see.
+ *
+ * A module is lowered once (plan.c, lower_*.c): each computation becomes a list of steps with their
+ * kernels and strides chosen. Devices are resumable states that run the shared plan (exec.c), parked
+ * at collectives (collective.c); workers run devices (schedule.c). run.c and verify.c are the
+ * public face.
+ *
+ * Values are flat lists of leaves. Each leaf lives in a *slot* of its device, a pointer to a counted
+ * buffer. Tuples, tuple elements, copies and reshapes are names for slots that exist: they cost
+ * nothing when the program runs.
+ */
+#ifndef GSPMD_EMULATE_INTERNAL_H
+#define GSPMD_EMULATE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/fail.h"
+#include "emulate/emulate.h"
+
+/* ---- elements ---------------------------------------------------------------------------------- */
+
+/* EMU_BOUND is verify's mode `float` reference: every float is a pair (exact value, bound of the
+ * error that a program in the real dtype may make), bound.c. */
+enum emu_mode { EMU_FLOAT, EMU_RING, EMU_BOUND };
+
+/* How one element lies in memory and which kernels compute on it. */
+enum ctype {
+    CT_PRED,
+    CT_S2, CT_S4, /* one a byte, sign-extended */
+    CT_S8, CT_S16, CT_S32, CT_S64,
+    CT_U2, CT_U4,
+    CT_U8, CT_U16, CT_U32, CT_U64,
+    CT_SMALL, /* f16, bf16, f8, f4: computed in f32, strip by strip */
+    CT_F32, CT_F64, CT_C64, CT_C128,
+    CT_RING,   /* wrapping 64-bit integer in place of a float */
+    CT_RINGC,  /* a pair of them in place of a complex number */
+    CT_BOUND,  /* double value, double error bound */
+    CT_BOUNDC, /* complex double value, double error bound of both parts, padding */
+    CT_TOKEN,
+    CT_COUNT
+};
+
+struct elem {
+    enum ctype ct;
+    int size;
+    enum dtype t;
+};
+
+struct elem elem_of(enum dtype t, enum emu_mode mode);
+static inline bool ct_is_int(enum ctype c)
+{
+    return c >= CT_S2 && c <= CT_U64;
+}
+
+#define STRIP 256 /* lanes that strip-wise code handles at a time */
+#define MAX_RANK 64
+
+/* small.c: floats of fewer than 32 bits. */
+void small_to_f32(enum dtype t, const void *in, float *out, int64_t n);
+void f32_to_small(enum dtype t, const float *in, void *out, int64_t n);
+/* One value of any float type, as a double; and rounded to a type. */
+double float_load(enum dtype t, const void *p);
+void float_store(enum dtype t, double v, void *p);
+double float_max(enum dtype t);      /* largest finite value */
+int float_digits(enum dtype t);      /* bits of precision, the hidden one included */
+double float_round(enum dtype t, double v);
+/* Rounds f32 values to exponent and mantissa widths (reduce-precision). */
+double reduce_precision(double v, int exponent, int mantissa);
+
+/* ring.c: the fixed mixing functions. */
+int64_t ring_mix(uint64_t tag, uint64_t a, uint64_t b);
+int64_t ring_from_double(enum dtype t, double v); /* a constant */
+void ring_from_floats(enum dtype t, const void *in, int64_t *out, int64_t n); /* complex: pairs */
+
+/* ---- elementwise kernels ----------------------------------------------------------------------- */
+
+/* An elementwise operation over n contiguous elements. out may be one of in. */
+struct ew;
+typedef void (*ew_fn)(const struct ew *e, void *out, const void *const *in, int64_t n);
+struct ew {
+    ew_fn fn;
+    enum op_kind op;
+    int nin;
+    struct elem in, out; /* in: of the first data operand (select: the branches) */
+    const struct ew *inner; /* what a strip-wise wrapper runs */
+    int64_t a, b;           /* parameters: compare direction, reduce-precision widths */
+};
+
+/* Leaf kernels by operation and compute type; NULL: none. ew_arith.c, ew_ring.c, ew_bound.c */
+ew_fn ew_arith(enum op_kind op, enum ctype ct);
+ew_fn ew_ring(enum op_kind op, enum ctype ct);
+ew_fn ew_bound(enum op_kind op, enum ctype ct);
+/* op over elements of type in -> out; a, b as above. NULL: no kernel. */
+const struct ew *ew_make(struct arena *a, enum op_kind op, struct elem in, struct elem out,
+                         int64_t p, int64_t q);
+/* Of an instruction of m; NULL: no kernel. Clamp and select need equal shapes. */
+const struct ew *ew_of_instr(struct arena *a, const struct module *m, instr_id i,
+                             enum emu_mode mode);
+ew_fn convert_kernel(struct elem in, struct elem out);
+
+enum { DIR_EQ, DIR_NE, DIR_LT, DIR_LE, DIR_GT, DIR_GE, DIR_TOTAL = 8 };
+
+/* Folds: acc[i * sa] = op(acc[i * sa], x[i * sx]) in order, strides in elements. For reductions.
+ * NULL: no direct kernel for this pair. (CT_SMALL has none: callers widen to f32.) */
+typedef void (*fold_fn)(void *acc, int64_t sa, const void *x, int64_t sx, int64_t n);
+fold_fn fold_kernel(enum op_kind op, enum ctype ct);
+
+/* ---- regions: reducers, comparators, map ------------------------------------------------------- */
+
+struct region_step {
+    const struct ew *ew;
+    uint32_t in[3], out;
+};
+
+/* A computation over scalars, run over strips of lanes. */
+struct region {
+    int nparams, nroots;
+    const uint32_t *params, *roots; /* slots */
+    struct elem *slots;
+    uint32_t nslots;
+    uint32_t nsteps;
+    const struct region_step *steps;
+    uint32_t nconsts;
+    const struct region_const {
+        uint32_t slot;
+        const void *value;
+    } *consts;
+    enum op_kind simple; /* root = op(parameter 0, parameter 1), one type: direct kernels */
+    enum op_kind compare; /* OP_COMPARE: root = compare(parameter cmp_a, parameter cmp_b) */
+    int cmp_a, cmp_b, cmp_dir;
+};
+
+/* NULL: something in it has no kernel (reported to d). */
+const struct region *region_make(struct arena *a, const struct module *m, comp_id c,
+                                 enum emu_mode mode, struct diag *d);
+/* Whether region_make would succeed; the first op it cannot do otherwise. */
+struct region_scratch {
+    char **slots; /* [nslots], STRIP lanes each */
+};
+void region_scratch(const struct region *r, struct arena *a, struct region_scratch *out);
+/* in[k], out[k]: n <= STRIP contiguous lanes. out may be in. */
+void region_eval(const struct region *r, const struct region_scratch *s, const void *const *in,
+                 void *const *out, int64_t n);
+
+/* ---- strided boxes ------------------------------------------------------------------------------ */
+
+/* A box of elements walked on two sides, strides in elements. Canonical after box_compact: no
+ * dimension of size 1, neighbours merged where both sides allow. */
+struct box {
+    int rank;
+    int64_t *dims, *dst, *src; /* strides */
+    int64_t dst0, src0;        /* offsets */
+    bool empty;
+};
+
+struct box box_new(struct arena *a, int rank);
+void box_compact(struct box *b);
+void box_copy(const struct box *b, void *dst, const void *src, int size);
+/* Calls f for every row along the last dimension: offsets in elements. */
+typedef void (*row_fn)(void *context, int64_t dst, int64_t dst_stride, int64_t src,
+                       int64_t src_stride, int64_t n);
+void box_rows(const struct box *b, row_fn f, void *context);
+/* Row-major strides in elements. */
+void row_strides(int rank, const int64_t *dims, int64_t *strides);
+void fill_elements(void *dst, const void *value, int size, int64_t n);
+
+/* ---- buffers ------------------------------------------------------------------------------------ */
+
+struct buf {
+    _Atomic int32_t refs; /* pinned and borrowed ones start at 2, so that nobody writes in place */
+    int8_t klass;         /* size class of the pool; -1: malloc; -2: data borrowed */
+    int64_t bytes;
+    void *data;
+    uint8_t *poison; /* malloc, one byte an element; NULL: clean */
+    struct buf *next; /* in a pool's free list */
+};
+
+#define POOL_CLASSES 14 /* 64 bytes .. 512 KB */
+struct pool {
+    struct buf *free[POOL_CLASSES];
+    int64_t bytes; /* allocated through this pool and not given back to the system */
+};
+
+struct buf *buf_new(struct pool *p, int64_t bytes);
+struct buf *buf_borrow(const void *data, int64_t bytes, const uint8_t *poison, int64_t count);
+void buf_drop(struct pool *p, struct buf *b); /* NULL is fine */
+static inline struct buf *buf_ref(struct buf *b)
+{
+    if (b)
+        atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
+}
+static inline bool buf_alone(struct buf *b)
+{
+    return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
+}
+void pool_free(struct pool *p);
+
+/* ---- plans -------------------------------------------------------------------------------------- */
+
+struct step;
+typedef void (*kernel_fn)(const struct step *s, void *const *out, const void *const *in);
+/* pin[k] NULL: operand k is clean. pout[k]: zeroed, one byte an element. Runs before the kernel. */
+typedef void (*poison_fn)(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                          const void *const *in);
+
+enum step_kind {
+    STEP_KERNEL,
+    STEP_PARTITION_ID,
+    STEP_REPLICA_ID,
+    STEP_WHILE,
+    STEP_CONDITIONAL,
+    STEP_CALL,
+    STEP_COLLECTIVE,
+    STEP_TAP, /* shows a value to the run's observer */
+    STEP_TOKEN
+};
+
+/* What a step produces or reads: count elements of one type. */
+struct leaf {
+    struct elem elem;
+    int64_t count, bytes;
+};
+
+struct step {
+    uint8_t kind;
+    uint8_t inplace; /* bit k: operand k may become output 0 when it dies here and nobody shares it */
+    bool poison_raises; /* may make poison out of clean operands (bound mode) */
+    instr_id instr;
+    uint32_t nin, nout, nrelease;
+    const uint32_t *in, *out, *release; /* slots */
+    const struct leaf *lin, *lout;
+    kernel_fn fn;
+    poison_fn poison;
+    const void *p; /* the kernel's own data; control: struct control; collective: struct coll */
+};
+
+struct control {
+    const struct comp_plan **comps; /* while: condition, body; conditional: branches; call: callee */
+    uint32_t ncomps;
+    uint32_t nargs[1]; /* unused */
+    const uint32_t *arg_start; /* conditional: first operand leaf of each branch, in `in` */
+    bool pred_index;           /* conditional on a pred: true first */
+    bool float_ended;          /* the loop's condition compares floats */
+};
+
+struct comp_plan {
+    comp_id comp;
+    uint32_t nsteps;
+    const struct step *steps;
+    uint32_t nparams, nroots; /* leaves */
+    const uint32_t *params;   /* slots */
+    const bool *param_used;
+    const uint32_t *roots;
+    const struct leaf *lparams, *lroots;
+    uint32_t slot0, nslots; /* its own slots: dropped at the end */
+    int64_t peak;           /* bytes of its slots and callees at the worst moment, parameters aside */
+    uint32_t ncollectives;
+};
+
+/* One collective's meaning on any number of devices. collective.c */
+struct coll {
+    enum op_kind kind; /* without -start */
+    int64_t channel;   /* 0: none */
+    uint32_t index;    /* ordinal in the plan */
+    const struct region *reducer;
+    const struct instr *instr;
+    int64_t dim;       /* all-gather, reduce-scatter, all-to-all: along; -1: tuple form */
+    bool start;        /* the result repeats the operands first */
+    uint32_t first_out; /* first output leaf that is a result */
+    int64_t ngroups;
+    const int64_t *group_start; /* [ngroups + 1] */
+    const int64_t *members;     /* devices */
+    const int64_t *group_of;    /* [ndevices] -1: takes no part */
+    const int64_t *rank_of;
+    const int64_t *source;      /* permute: [ndevices] who sends to d, -1 nobody */
+    const int64_t *dims_in;     /* of operand 0.. : per operand leaf, rank and dims */
+    const struct coll_leaf {
+        int rank;
+        const int64_t *in, *out;
+    } *leaves;
+};
+
+struct plan {
+    const struct module *m;
+    enum emu_mode mode;
+    bool poison;
+    int64_t ndevices, nreplicas, npartitions;
+    struct arena arena;
+    const struct comp_plan **comps; /* [ncomps + 1] */
+    const struct comp_plan *entry;
+    uint32_t nslots;
+    uint32_t nconsts;
+    struct const_slot {
+        uint32_t slot;
+        struct buf *buf;
+    } *consts;
+    int64_t const_bytes;
+    struct pool pool; /* of the constants */
+    uint32_t ncolls;
+    int depth; /* deepest nesting of computations */
+    const uint8_t *taps; /* [ninstrs + 1] instructions to show, or NULL */
+};
+
+/* taps: instructions whose values are shown to the observer; NULL. */
+struct plan *plan_make(const struct module *m, enum emu_mode mode, int64_t ndevices,
+                       const uint8_t *taps, struct tick *tick, struct diag *d) MUST_CHECK;
+void plan_free(struct plan *p);
+
+/* ---- lowering ----------------------------------------------------------------------------------- */
+
+struct lowering {
+    struct plan *plan;
+    const struct module *m;
+    struct arena *a; /* the plan's */
+    struct diag *d;
+    instr_id id;
+    const struct instr *i;
+    const struct shape *shape; /* of the instruction; arrays */
+    struct step *step;         /* being made: in, out, leaves are set */
+    bool alias;                /* set by a handler: the result is operand 0's leaves, no step */
+};
+
+/* A handler fills l->step (fn, p, ...) or sets alias. false: cannot, reported to l->d. */
+typedef bool (*lower_fn)(struct lowering *l);
+#define OP(id, hlo, shlo, lo, hi, v, p, t, e, c) bool lower_##e(struct lowering *l);
+#include "ir/ops.def"
+bool lower_missing(const struct lowering *l, const char *what); /* reports; false */
+const struct shape *operand_shape(const struct lowering *l, uint32_t k);
+/* Names a custom-call target that has a kernel. */
+bool custom_call_known(const char *target);
+bool op_has_kernel(enum op_kind op);
+
+/* poison.c: shadow rules */
+void poison_or(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+               const void *const *in);
+void poison_all(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                const void *const *in);
+void poison_select(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                   const void *const *in);
+void poison_clamp(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                  const void *const *in);
+void poison_logic(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                  const void *const *in);
+
+/* ---- matrix products (dot.c) -------------------------------------------------------------------- */
+
+/* c[m,n] += a[m,k] b[k,n], all dense row-major; ta: a is stored [k,m]; tb: b is stored [n,k].
+ * ct: F32, F64, S64 (any integer), RING, C64, C128, RINGC, PRED. c is set to zero before. */
+void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void *c, int64_t m,
+            int64_t n, int64_t k);
+/* Type in which products of elements of type t are summed. */
+struct elem accumulator_of(struct elem e);
+
+/* ---- running ------------------------------------------------------------------------------------ */
+
+/* Sees values as devices make them, on worker threads: own locking. nth: how often this device has
+ * shown this instruction before. */
+struct observer {
+    void (*fn)(void *context, int64_t device, instr_id instr, int64_t nth, uint32_t nleaves,
+               struct buf *const *leaves);
+    void *context;
+};
+
+struct frame {
+    const struct comp_plan *plan;
+    uint32_t pc;
+    uint8_t phase; /* of a while: 0 enter, 1 condition done, 2 body done */
+};
+
+enum device_state { DEVICE_READY, DEVICE_RUNNING, DEVICE_PARKED, DEVICE_DONE };
+
+/* One emulated device. Everything here is written by the worker that runs it, or, while it is parked
+ * or ready, under the run's lock. */
+struct device {
+    int64_t id, partition, replica;
+    struct buf **slots;
+    struct frame *stack;
+    int depth;
+    enum device_state state;
+    struct pool pool;
+    int64_t steps, loops;
+    struct rendezvous *at; /* where it is parked */
+    uint32_t *tap_count;
+    bool control_poisoned; /* a branch or a loop depended on padding */
+    instr_id control_at;
+};
+
+/* Devices that meet in one collective of one group. Under the run's lock, but for the last to come,
+ * who has it alone until the members are ready again. */
+struct rendezvous {
+    const struct coll *coll;
+    const struct step *step;
+    int64_t group, arrived;
+    const struct step **steps; /* [size] by rank: where each is (equal channel, other instruction) */
+    struct device **members;   /* [size] by rank; NULL: not yet */
+    struct rendezvous *next;
+};
+
+struct run {
+    const struct plan *plan;
+    struct device *devices;
+    int64_t ndevices;
+    struct arena arena; /* under the lock */
+    const struct observer *observer;
+    pthread_mutex_t lock;
+    pthread_cond_t work, idle;
+    int64_t *queue; /* ring of ready devices */
+    int64_t qhead, qlen;
+    int64_t nrunning, ndone;
+    struct rendezvous **table; /* [ncolls]: open meetings by collective */
+    atomic_bool stop;
+    atomic_llong loops;
+    int64_t max_loops, max_float_loops;
+    uint64_t random; /* schedule_seed's state; 0: plain order */
+    bool failed;
+    struct diag *d; /* under the lock */
+    const char *limit; /* set when a loop ran out of steps: "float" for one that ends on floats */
+    instr_id limit_at;
+};
+
+/* Runs a device until it parks, ends or the run is stopped. */
+enum device_state device_run(struct run *r, struct device *dev);
+void device_start(struct run *r, struct device *dev, const struct tensor *inputs, int64_t nin);
+/* A device has come to a collective: true when it is the last, then *out is to be computed. Under
+ * the lock. false and failed set: the collectives do not match. */
+bool rendezvous_enter(struct run *r, struct device *dev, const struct step *s,
+                      struct rendezvous **out);
+void rendezvous_compute(struct run *r, struct rendezvous *z);
+bool coll_lower(struct lowering *l);
+/* Runs one kernel step on slots; used by devices and to fold constants. */
+void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s);
+
+/* Options of a run that the public ones do not have. */
+struct run_more {
+    const struct observer *observer;
+    int64_t max_float_loops;
+    bool *float_limit; /* set when a loop that ends on floats hit its limit */
+};
+bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
+              const struct run_options *o, const struct run_more *more, struct run_result *out,
+              struct tick *tick, struct diag *d) MUST_CHECK;
+bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d) MUST_CHECK;
+
+/* tensor.c */
+bool tensor_alloc(enum dtype t, int rank, const int64_t *dims, bool ring, struct tensor *out);
+bool tensor_to_ring(const struct tensor *in, struct tensor *out);
+/* The part of a global array that a device holds: for each dimension the first index and the number
+ * of real elements. false: the device holds nothing of it (maximal elsewhere). */
+bool shard_window(const struct shardings *t, sharding_id s, int rank, const int64_t *dims,
+                  int64_t device, int64_t *start, int64_t *real, int64_t *local);
+
+#endif

@@ -1,0 +1,201 @@
+/* Floating-point kernels of one width: included for float and double with T, I (signed integer of
+ * that width), K(constant), M(libm function) and N(name) defined. */
+
+#define UN(name, expr)                                                                             \
+    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n)           \
+    {                                                                                              \
+        (void)e;                                                                                   \
+        T *r = out;                                                                                \
+        const T *a = in[0];                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T x = a[i];                                                                            \
+            r[i] = expr;                                                                           \
+        }                                                                                          \
+    }
+#define BIN(name, expr)                                                                            \
+    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n)           \
+    {                                                                                              \
+        (void)e;                                                                                   \
+        T *r = out;                                                                                \
+        const T *a = in[0], *b = in[1];                                                            \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T x = a[i], y = b[i];                                                                  \
+            r[i] = expr;                                                                           \
+        }                                                                                          \
+    }
+/* Sequential where the accumulator stays (sa = 0): the order of a sum is part of its value. */
+#define FOLD(name, expr)                                                                           \
+    static void N(fold_##name)(void *acc, int64_t sa, const void *xs, int64_t sx, int64_t n)       \
+    {                                                                                              \
+        T *r = acc;                                                                                \
+        const T *a = xs;                                                                           \
+        if (sa == 0) {                                                                             \
+            T x = *r;                                                                              \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                T y = a[i * sx];                                                                   \
+                x = expr;                                                                          \
+            }                                                                                      \
+            *r = x;                                                                                \
+        } else if (sa == 1 && sx == 1) {                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                T x = r[i], y = a[i];                                                              \
+                r[i] = expr;                                                                       \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                T x = r[i * sa], y = a[i * sx];                                                    \
+                r[i * sa] = expr;                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+/* NaN on either side wins; of equal ones (0 and -0) the left. */
+#define MAXV(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
+#define MINV(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))
+
+static T N(sgn)(T x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : x;
+}
+
+UN(abs, M(fabs)(x))
+UN(acos, M(acos)(x))
+UN(acosh, M(acosh)(x))
+UN(asin, M(asin)(x))
+UN(asinh, M(asinh)(x))
+UN(atanh, M(atanh)(x))
+UN(cosh, M(cosh)(x))
+UN(sinh, M(sinh)(x))
+UN(cbrt, M(cbrt)(x))
+UN(ceil, M(ceil)(x))
+UN(copy, x)
+UN(cosine, M(cos)(x))
+UN(erf, M(erf)(x))
+UN(exp, M(exp)(x))
+UN(expm1, M(expm1)(x))
+UN(floor, M(floor)(x))
+UN(imag, (T)0 * x)
+UN(log, M(log)(x))
+UN(log1p, M(log1p)(x))
+UN(logistic, K(1.0) / (K(1.0) + M(exp)(-x)))
+UN(negate, -x)
+UN(afz, M(round)(x))
+UN(even, M(rint)(x))
+UN(rsqrt, K(1.0) / M(sqrt)(x))
+UN(sign, N(sgn)(x))
+UN(sine, M(sin)(x))
+UN(sqrt, M(sqrt)(x))
+UN(tan, M(tan)(x))
+UN(tanh, M(tanh)(x))
+BIN(add, x + y)
+BIN(sub, x - y)
+BIN(mul, x *y)
+BIN(divide, x / y)
+BIN(remainder, M(fmod)(x, y))
+BIN(power, M(pow)(x, y))
+BIN(atan2, M(atan2)(x, y))
+BIN(max, MAXV(x, y))
+BIN(min, MINV(x, y))
+FOLD(add, x + y)
+FOLD(mul, x *y)
+FOLD(max, MAXV(x, y))
+FOLD(min, MINV(x, y))
+
+static void N(is_finite)(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    (void)e;
+    const T *a = in[0];
+    for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)out)[i] = isfinite(a[i]) != 0;
+}
+
+/* Total order: the bits as sign and magnitude, so -NaN < -inf < ... < -0 < 0 < ... < NaN. */
+static I N(order)(T x)
+{
+    I b;
+    memcpy(&b, &x, sizeof b);
+    return b < 0 ? (I)(b ^ N(top)) : b;
+}
+
+static void N(compare)(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    const T *a = in[0], *b = in[1];
+    uint8_t *r = out;
+#define EACH(f, op)                                                                                \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        r[i] = f(a[i]) op f(b[i]);                                                                 \
+    return
+    switch (e->a) {
+    case DIR_EQ: EACH(, ==);
+    case DIR_NE: EACH(, !=);
+    case DIR_LT: EACH(, <);
+    case DIR_LE: EACH(, <=);
+    case DIR_GT: EACH(, >);
+    case DIR_GE: EACH(, >=);
+    case DIR_TOTAL | DIR_EQ: EACH(N(order), ==);
+    case DIR_TOTAL | DIR_NE: EACH(N(order), !=);
+    case DIR_TOTAL | DIR_LT: EACH(N(order), <);
+    case DIR_TOTAL | DIR_LE: EACH(N(order), <=);
+    case DIR_TOTAL | DIR_GT: EACH(N(order), >);
+    case DIR_TOTAL | DIR_GE: EACH(N(order), >=);
+    }
+#undef EACH
+}
+
+static void N(clamp)(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    (void)e;
+    const T *lo = in[0], *x = in[1], *hi = in[2];
+    T *r = out;
+    for (int64_t i = 0; i < n; i++) {
+        T v = MAXV(x[i], lo[i]);
+        r[i] = MINV(v, hi[i]);
+    }
+}
+
+static void N(reduce_precision)(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    const T *a = in[0];
+    for (int64_t i = 0; i < n; i++)
+        ((T *)out)[i] = (T)reduce_precision((double)a[i], (int)e->a, (int)e->b);
+}
+
+static ew_fn N(find)(enum op_kind op)
+{
+    static const ew_fn table[OP_COUNT] = {
+        [OP_ABS] = N(abs), [OP_ACOS] = N(acos), [OP_ACOSH] = N(acosh), [OP_ASIN] = N(asin),
+        [OP_ASINH] = N(asinh), [OP_ATANH] = N(atanh), [OP_COSH] = N(cosh), [OP_SINH] = N(sinh),
+        [OP_CBRT] = N(cbrt), [OP_CEIL] = N(ceil), [OP_COSINE] = N(cosine), [OP_ERF] = N(erf),
+        [OP_EXP] = N(exp), [OP_EXPM1] = N(expm1), [OP_FLOOR] = N(floor), [OP_IMAG] = N(imag),
+        [OP_REAL] = N(copy), [OP_IS_FINITE] = N(is_finite), [OP_LOG] = N(log),
+        [OP_LOG1P] = N(log1p), [OP_LOGISTIC] = N(logistic), [OP_NEGATE] = N(negate),
+        [OP_ROUND_AFZ] = N(afz), [OP_ROUND_EVEN] = N(even), [OP_RSQRT] = N(rsqrt),
+        [OP_SIGN] = N(sign), [OP_SINE] = N(sine), [OP_SQRT] = N(sqrt), [OP_TAN] = N(tan),
+        [OP_TANH] = N(tanh), [OP_ADD] = N(add), [OP_SUBTRACT] = N(sub), [OP_MULTIPLY] = N(mul),
+        [OP_DIVIDE] = N(divide), [OP_REMAINDER] = N(remainder), [OP_POWER] = N(power),
+        [OP_ATAN2] = N(atan2), [OP_MAXIMUM] = N(max), [OP_MINIMUM] = N(min),
+        [OP_COMPARE] = N(compare), [OP_CLAMP] = N(clamp),
+        [OP_REDUCE_PRECISION] = N(reduce_precision),
+    };
+    return table[op];
+}
+
+static fold_fn N(find_fold)(enum op_kind op)
+{
+    static const fold_fn table[OP_COUNT] = {
+        [OP_ADD] = N(fold_add), [OP_MULTIPLY] = N(fold_mul), [OP_MAXIMUM] = N(fold_max),
+        [OP_MINIMUM] = N(fold_min),
+    };
+    return table[op];
+}
+
+#undef UN
+#undef BIN
+#undef FOLD
+#undef MAXV
+#undef MINV
+#undef T
+#undef I
+#undef K
+#undef M
+#undef N

@@ -1,0 +1,266 @@
+/* Inside the pass. One visit function serves the run itself and its explanation: rules read a
+ * sharding only by seen() and write only by put(), in the order in which XLA does; they have no
+ * other memory (internals.md section 2). Rule numbers: specification P-n. */
+#ifndef GSPMD_PROPAGATE_INTERNAL_H
+#define GSPMD_PROPAGATE_INTERNAL_H
+
+#include "propagate/edit.h"
+
+enum {
+    RANK_MAX = 64,        /* open dimensions are bits of 64; arrays beyond have no rule */
+    LEVEL_LAST = 3,
+    LEVEL_ANY = 100,      /* of the look-ahead, P-107 */
+    SWEEPS_MAX = 10000    /* P-81 overwrites unconditionally, so nothing else bounds a loop */
+};
+
+enum family {
+    FAMILY_none,
+    FAMILY_source,
+    FAMILY_parameter,
+    FAMILY_elementwise,
+    FAMILY_bitcast_convert,
+    FAMILY_map,
+    FAMILY_fusion,
+    FAMILY_rng,
+    FAMILY_rng_bit_generator,
+    FAMILY_operand0,
+    FAMILY_broadcast,
+    FAMILY_reshape,
+    FAMILY_transpose,
+    FAMILY_reverse,
+    FAMILY_concatenate,
+    FAMILY_dynamic_slice,
+    FAMILY_dynamic_update_slice,
+    FAMILY_gather,
+    FAMILY_scatter,
+    FAMILY_dot,
+    FAMILY_convolution,
+    FAMILY_reduce,
+    FAMILY_reduce_window,
+    FAMILY_select_and_scatter,
+    FAMILY_sort,
+    FAMILY_tuple,
+    FAMILY_get_tuple_element,
+    FAMILY_while,
+    FAMILY_conditional,
+    FAMILY_call,
+    FAMILY_custom_call,
+    FAMILY_all_reduce,
+    FAMILY_async
+};
+
+enum target {
+    TARGET_OTHER,
+    TARGET_SHARDING,
+    TARGET_FULL_TO_SHARD,
+    TARGET_SHARD_TO_FULL,
+    TARGET_BARRIER_FROM,
+    TARGET_BARRIER_TO,
+    TARGET_PASS_THROUGH /* P-94, with operand and result as it asks */
+};
+
+/* What the rules ask of an instruction over and over; fixed once the working graph stands. */
+struct fact {
+    uint8_t family;     /* of the opcode, elementwise by P-60 */
+    uint8_t target;     /* of a custom call */
+    uint8_t level;      /* P-92: can pass from this level on */
+    uint8_t shape_kind;
+    bool root;
+    bool sole_user;     /* P-59 */
+    bool forward_ok;    /* P-93 as the forward rule asks it */
+    bool backward_ok;
+    bool manual_ok;     /* P-96: shape or opcode that manual spreads to */
+    bool grouped;
+    bool gone;          /* not in any computation that the pass looks at */
+};
+
+struct group {
+    bool as;
+    int64_t number;
+    VEC(instr_id) members; /* insertion order */
+};
+
+/* Candidates of one visit, for why_candidates. */
+struct sink {
+    struct arena *arena;
+    VEC(struct why_candidate) list;
+};
+
+struct log_entry {
+    instr_id instr;
+    struct prop_write write;
+};
+
+struct improved_slot {
+    sharding_id cand, old, answer;
+    uint32_t shape;
+    uint8_t flags; /* 0: empty */
+};
+
+enum { IMPROVED_SLOTS = 1 << 14 };
+
+struct pass {
+    struct graph *g;
+    struct module *m;
+    struct ir *ir;
+    struct shardings *t;
+    const struct users *users;
+    struct propagation_options o;
+    bool any_out, any_parameter; /* P-63 */
+    bool any_manual;             /* some sharding of the module has a manual part */
+    uint32_t n;                  /* instructions, ids 1..n */
+    struct arena *arena;         /* as long as the propagation */
+    struct arena *tmp;           /* of the running visit or pass */
+    struct tick *tick;
+    struct diag *d;
+
+    struct fact *facts;
+    instr_id *caller;            /* by computation: P-74; none: not mapped */
+    sharding_id *now;            /* last write by instruction */
+    bool *provided;
+    uint64_t *open;
+    sharding_id *saved_parameter, *saved_cse; /* P-71, P-65 1; NULL */
+    bool *was_sharded;           /* cse_only */
+    sharding_id saved_root;
+    VEC(struct group) groups;
+    uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
+    void **index_facts;          /* by instruction, gather and scatter: index.c's own */
+
+    /* the visit that runs */
+    int level;
+    bool may;                    /* merging of partial shardings: spmd and level > 0 */
+    struct prop_time time;
+    enum prop_rule rule;
+    bool replay;                 /* explaining: nothing is recorded */
+    struct sink *sink;
+    int trial;                   /* depth of look-ahead: writes are trials */
+
+    /* a tuple whose leaves one visit changes one by one; see put_leaf */
+    instr_id draft;
+    sharding_id *leaves;
+    int64_t nleaves, capleaves;
+    bool draft_dirty;
+
+    VEC(struct log_entry) log;
+    struct improved_slot *improved;
+    int64_t visits, sweeps;
+    bool changed;
+
+    /* slots (driver.c) */
+    uint64_t *due;
+    uint32_t nslots;
+    uint32_t *forward_slot, *backward_slot, *group_slot; /* by instruction */
+    instr_id *slot_instr;
+    uint8_t *slot_kind;
+    VEC(instr_id) touched;
+};
+
+/* ---- the graph --------------------------------------------------------------------------------- */
+
+static inline const struct instr *at(const struct pass *p, instr_id i)
+{
+    return instr_at(p->m, i);
+}
+static inline const struct fact *fact_of(const struct pass *p, instr_id i)
+{
+    return &p->facts[i.i];
+}
+static inline const struct shape *shape_of(const struct pass *p, instr_id i)
+{
+    return shape_get(p->ir, at(p, i)->shape);
+}
+static inline bool is_array(const struct pass *p, instr_id i)
+{
+    return p->facts[i.i].shape_kind == SHAPE_ARRAY;
+}
+static inline bool is_tuple(const struct pass *p, instr_id i)
+{
+    return p->facts[i.i].shape_kind == SHAPE_TUPLE;
+}
+bool same_dims(const struct pass *p, instr_id a, instr_id b); /* P-62 */
+int operand_position(const struct pass *p, instr_id user, instr_id i); /* first; -1 */
+/* Leaves before element k of i's tuple shape. */
+int64_t leaf_offset(const struct pass *p, instr_id tuple, int64_t k);
+
+bool facts_make(struct pass *p);
+bool comp_included(const struct pass *p, comp_id c); /* P-53 */
+/* P-65 steps 1 to 9: annotations, related instructions, what is provided. */
+bool setup(struct pass *p);
+
+/* ---- shardings ---------------------------------------------------------------------------------- */
+
+static inline sharding_id seen(const struct pass *p, instr_id i)
+{
+    return p->now[i.i];
+}
+bool spatial(const struct pass *p, instr_id i); /* P-6 */
+/* Gives i the sharding s, as the rule that runs, because of cause. */
+void put(struct pass *p, instr_id i, sharding_id s, instr_id cause);
+/* The same for one leaf of a tuple that has a sharding; put_leaves ends a run of them. */
+void put_leaf(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause);
+void put_leaves(struct pass *p);
+/* Leaf k as a draft has it. */
+sharding_id leaf_seen(struct pass *p, instr_id i, int64_t leaf);
+
+/* P-32, P-33: offers cand, which from brought. */
+bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool aggressive);
+sharding_id improved(struct pass *p, instr_id i, sharding_id cand, sharding_id old, bool aggressive);
+/* P-32 of one leaf of this shape; none when cand is not spatial (P-32 2). */
+sharding_id improved_leaf(struct pass *p, shape_id shape, sharding_id cand, sharding_id old);
+/* P-35, k: top-level element. */
+bool improve_sub(struct pass *p, instr_id i, sharding_id cand, int64_t k, instr_id from,
+                 bool aggressive);
+void offer(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why);
+/* P-8; spread: one leaf candidate for every top-level element. */
+sharding_id single(struct pass *p, instr_id i, sharding_id leaf);
+static inline sharding_id none(void)
+{
+    return (sharding_id){ 0 };
+}
+static inline instr_id none_instr(void)
+{
+    return (instr_id){ 0 };
+}
+/* P-7: of element k of a tuple-shaped instruction with sharding s. */
+sharding_id sub_sharding(struct pass *p, instr_id tuple, sharding_id s, int64_t k);
+sharding_id first_leaf(const struct pass *p, sharding_id s);
+
+/* ---- rules -------------------------------------------------------------------------------------- */
+
+bool forward(struct pass *p, instr_id i);                       /* P-95 */
+bool backward(struct pass *p, instr_id i);                      /* P-122 */
+sharding_id from_user(struct pass *p, instr_id i, instr_id u);  /* P-123, at p->level */
+instr_id representative(const struct pass *p, instr_id i);      /* P-99 */
+bool can_propagate(const struct pass *p, instr_id i);           /* P-92, at p->level */
+
+bool forward_dot(struct pass *p, instr_id i);
+bool forward_convolution(struct pass *p, instr_id i);
+sharding_id user_dot(struct pass *p, instr_id i, instr_id u);
+sharding_id user_convolution(struct pass *p, instr_id i, instr_id u);
+bool forward_gather(struct pass *p, instr_id i);
+bool forward_scatter(struct pass *p, instr_id i);
+sharding_id user_gather(struct pass *p, instr_id i, instr_id u);
+sharding_id user_scatter(struct pass *p, instr_id i, instr_id u);
+bool look_ahead(struct pass *p, instr_id i, sharding_id *out);  /* P-107 */
+
+bool from_group(struct pass *p, instr_id i, const struct group *g);     /* P-83 */
+bool open_from_group(struct pass *p, instr_id i, const struct group *g);
+bool open_from_operand(struct pass *p, instr_id i, instr_id *partner);
+bool open_from_users(struct pass *p, instr_id i, instr_id *partner);
+uint64_t open_dims_of(const struct pass *p, instr_id i, bool *bad);     /* unspecified_dims */
+
+void computation_propagation(struct pass *p, instr_id i);       /* P-81, into p->touched */
+void related(const struct pass *p, instr_id i, struct id_list *out); /* P-73 */
+
+bool slots_make(struct pass *p);
+bool fixpoint(struct pass *p, int stage, int level);            /* P-77; false: stopped */
+/* One visit outside the driver: what why_candidates repeats. */
+bool visit_once(struct pass *p, uint32_t slot);
+instr_id caller_operand(const struct pass *p, instr_id parameter); /* P-73; none */
+
+void align_groups(struct pass *p);                              /* P-82 */
+void relay_barriers(struct pass *p);                            /* P-84 */
+void remove_barriers(struct pass *p, struct edit *e);           /* P-85 */
+void restore(struct pass *p);                                   /* P-86..P-89 */
+
+#endif

@@ -1,0 +1,214 @@
+/* Reading, offering and writing shardings: the only way in which rules meet the state. */
+#include <string.h>
+
+#include "propagate/internal.h"
+
+bool spatial(const struct pass *p, instr_id i)
+{
+    return p->now[i.i].i && sharding_is_spatial(p->t, p->now[i.i]);
+}
+
+static void record(struct pass *p, instr_id i, int64_t leaf, sharding_id before, sharding_id after,
+                   instr_id cause)
+{
+    if (p->replay || p->trial)
+        return;
+    struct log_entry e = { .instr = i };
+    e.write = (struct prop_write){ .time = p->time,
+                                   .rule = (uint8_t)p->rule,
+                                   .leaf = (int32_t)leaf,
+                                   .cause = cause,
+                                   .before = before,
+                                   .after = after };
+    vec_push(p->arena, &p->log, e);
+    if (p->time.seq < UINT16_MAX)
+        p->time.seq++;
+}
+
+void put(struct pass *p, instr_id i, sharding_id s, instr_id cause)
+{
+    if (p->draft.i == i.i)
+        put_leaves(p);
+    record(p, i, -1, p->now[i.i], s, cause);
+    p->now[i.i] = s;
+}
+
+static void open_draft(struct pass *p, instr_id i)
+{
+    if (p->draft.i == i.i)
+        return;
+    put_leaves(p);
+    const struct sharding *s = sharding_get(p->t, p->now[i.i]);
+    if (s->nelems > p->capleaves) {
+        p->capleaves = s->nelems * 2;
+        p->leaves = ARENA_ARRAY(p->arena, sharding_id, p->capleaves);
+    }
+    memcpy(p->leaves, s->elems, (size_t)s->nelems * sizeof *p->leaves);
+    p->nleaves = s->nelems;
+    p->draft = i;
+    p->draft_dirty = false;
+}
+
+sharding_id leaf_seen(struct pass *p, instr_id i, int64_t leaf)
+{
+    if (p->draft.i == i.i)
+        return p->leaves[leaf];
+    return sharding_get(p->t, p->now[i.i])->elems[leaf];
+}
+
+void put_leaf(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause)
+{
+    open_draft(p, i);
+    record(p, i, leaf, p->leaves[leaf], s, cause);
+    p->leaves[leaf] = s;
+    p->draft_dirty = true;
+}
+
+void put_leaves(struct pass *p)
+{
+    if (p->draft.i && p->draft_dirty)
+        p->now[p->draft.i] = sharding_tuple(p->t, p->nleaves, p->leaves);
+    p->draft = none_instr();
+    p->draft_dirty = false;
+}
+
+/* ---- candidates ---------------------------------------------------------------------------------- */
+
+void offer(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why)
+{
+    if (!p->sink || p->trial)
+        return;
+    struct why_candidate c = { .from = from, .offered = cand, .taken = taken, .reason = why };
+    vec_push(p->sink->arena, &p->sink->list, c);
+}
+
+/* A candidate of another structure than the instruction's (P-151) is no candidate. */
+static bool fits(const struct pass *p, instr_id i, sharding_id cand)
+{
+    const struct sharding *s = sharding_get(p->t, cand);
+    const struct shape *shape = shape_of(p, i);
+    if (shape->kind != SHAPE_TUPLE)
+        return s->kind != SHARDING_TUPLE;
+    return s->kind == SHARDING_TUPLE && s->nelems == max_i64(1, shape->nleaves);
+}
+
+static sharding_id improved_shape(struct pass *p, shape_id shape, sharding_id cand, sharding_id old,
+                                  bool aggressive)
+{
+    uint8_t flags = (uint8_t)(1 + (p->may ? 2 : 0) + (aggressive ? 4 : 0));
+    uint64_t h = hash_u64(((uint64_t)cand.i << 32 | old.i) + hash_u64((uint64_t)shape.i << 8 | flags));
+    struct improved_slot *slot = &p->improved[h % IMPROVED_SLOTS];
+    if (slot->flags == flags && slot->cand.i == cand.i && slot->old.i == old.i &&
+        slot->shape == shape.i)
+        return slot->answer;
+    const struct shape *s = shape_get(p->ir, shape);
+    sharding_id answer = sharding_improved(p->t, cand, old, s->kind == SHAPE_ARRAY, s->rank, s->dims,
+                                           p->may, aggressive);
+    *slot = (struct improved_slot){ cand, old, answer, shape.i, flags };
+    return answer;
+}
+
+sharding_id improved(struct pass *p, instr_id i, sharding_id cand, sharding_id old, bool aggressive)
+{
+    if (!cand.i || cand.i == old.i || !fits(p, i, cand))
+        return none();
+    return improved_shape(p, at(p, i)->shape, cand, old, aggressive);
+}
+
+/* Why a candidate was turned down, P-32 step by step. */
+static const char *why_not(struct pass *p, instr_id i, sharding_id cand, sharding_id old)
+{
+    if (!cand.i)
+        return "nothing to offer";
+    if (!fits(p, i, cand))
+        return "of another structure than the result (P-151)";
+    if (cand.i == old.i)
+        return "what it has already";
+    if (!sharding_is_spatial(p->t, cand))
+        return "lies on one device, which does not spread (P-32 2)";
+    if (sharding_is_manual(p->t, cand))
+        return "manual does not replace a sharding (P-32 4)";
+    sharding_id copy = cand;
+    if (!sharding_merge(p->t, old, &copy, p->may))
+        return "no more specific than what it has, and they do not merge (P-32 5)";
+    return "more tiles, but no refinement of what it has (P-32 6)";
+}
+
+static const char *why_taken(struct pass *p, sharding_id cand, sharding_id old, sharding_id answer)
+{
+    if (!old.i)
+        return "it had no sharding (P-32 3)";
+    if (answer.i != cand.i)
+        return "merged with what it had (P-28)";
+    return sharding_strictly_better(p->t, cand, old) ? "manual goes first (P-32 1)"
+                                                     : "more specific than what it had (P-26)";
+}
+
+bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool aggressive)
+{
+    sharding_id old = seen(p, i);
+    sharding_id answer = improved(p, i, cand, old, aggressive);
+    if (p->sink)
+        offer(p, from, cand, answer.i != 0,
+              answer.i ? why_taken(p, cand, old, answer) : why_not(p, i, cand, old));
+    if (!answer.i)
+        return false;
+    put(p, i, answer, from);
+    return true;
+}
+
+sharding_id single(struct pass *p, instr_id i, sharding_id leaf)
+{
+    const struct shape *s = shape_of(p, i);
+    return s->kind == SHAPE_TUPLE ? sharding_tuple_of(p->t, s->nleaves, leaf) : leaf;
+}
+
+sharding_id sub_sharding(struct pass *p, instr_id tuple, sharding_id s, int64_t k)
+{
+    const struct sharding *g = sharding_get(p->t, s);
+    const struct shape *shape = shape_of(p, tuple);
+    if (g->kind != SHARDING_TUPLE || shape->kind != SHAPE_TUPLE || k >= shape->nelems)
+        return g->kind == SHARDING_TUPLE ? none() : s;
+    const struct shape *elem = shape_get(p->ir, shape->elems[k]);
+    int64_t from = leaf_offset(p, tuple, k);
+    if (from + elem->nleaves > g->nelems)
+        return none();
+    if (elem->kind != SHAPE_TUPLE)
+        return g->elems[from];
+    return sharding_tuple(p->t, elem->nleaves, g->elems + from);
+}
+
+sharding_id first_leaf(const struct pass *p, sharding_id s)
+{
+    const struct sharding *g = sharding_get(p->t, s);
+    if (g->kind != SHARDING_TUPLE)
+        return s;
+    return g->nelems ? g->elems[0] : none();
+}
+
+bool improve_sub(struct pass *p, instr_id i, sharding_id cand, int64_t k, instr_id from,
+                 bool aggressive)
+{
+    if (!is_tuple(p, i))
+        return improve(p, i, cand, from, aggressive);
+    const struct shape *shape = shape_of(p, i);
+    if (!cand.i || k >= shape->nelems)
+        return false;
+    const struct shape *elem = shape_get(p->ir, shape->elems[k]);
+    if (elem->kind == SHAPE_TUPLE || sharding_get(p->t, cand)->kind == SHARDING_TUPLE)
+        return false;
+    int64_t leaf = leaf_offset(p, i, k);
+    sharding_id old = seen(p, i).i ? leaf_seen(p, i, leaf) : none();
+    sharding_id answer =
+        cand.i == old.i ? none() : improved_shape(p, shape->elems[k], cand, old, aggressive);
+    if (p->sink)
+        offer(p, from, cand, answer.i != 0,
+              answer.i ? why_taken(p, cand, old, answer) : "no better than this element's (P-35)");
+    if (!answer.i)
+        return false;
+    if (!seen(p, i).i)
+        put(p, i, single(p, i, sharding_replicated(p->t)), from);
+    put_leaf(p, i, leaf, answer, from);
+    put_leaves(p);
+    return true;
+}

@@ -1,0 +1,270 @@
+/* The document: loading, what a module says about devices, and the frame of every API boundary. */
+#include "session/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool boundary_failed(const struct fail_frame *f, struct diag *d)
+{
+    const char *former = diag_stage(d, f->kind == FAIL_MEMORY ? "memory" : "internal");
+    diag_error(d, NULL, (struct span){ 0, 0 }, "%s%s",
+               f->kind == FAIL_MEMORY ? "" : "a bug of gspmd: ", f->text);
+    diag_hint(d, f->kind == FAIL_MEMORY ? "the session is as it was before this command"
+                                        : "please report it with the input; the session goes on");
+    diag_stage(d, former);
+    return false;
+}
+
+struct document *document_new(void)
+{
+    struct document *doc = calloc(1, sizeof *doc);
+    if (!doc)
+        fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for a document");
+    doc->ir = ir_new();
+    strategy_reset(doc, NULL);
+    return doc;
+}
+
+static void drop_module(struct document *doc)
+{
+    move_drop(doc);
+    derived_drop_all(doc);
+    names_drop(doc);
+    module_free(doc->module);
+    doc->module = NULL;
+    ir_free(doc->ir);
+    doc->ir = NULL;
+    arena_free(&doc->arena);
+    memset(&doc->redo, 0, sizeof doc->redo);
+    memset(&doc->saved, 0, sizeof doc->saved);
+    memset(&doc->saved_names, 0, sizeof doc->saved_names);
+}
+
+void document_free(struct document *doc)
+{
+    if (!doc)
+        return;
+    drop_module(doc);
+    free(doc);
+}
+
+const struct module *document_module(const struct document *doc)
+{
+    return doc->module;
+}
+
+const char *document_path(const struct document *doc)
+{
+    return doc->path ? doc->path : "";
+}
+
+struct ir *document_ir(const struct document *doc)
+{
+    return doc->ir;
+}
+
+const struct strategy *document_strategy(const struct document *doc)
+{
+    return doc->current;
+}
+
+bool document_is_partitioned(const struct document *doc)
+{
+    return doc->partitioned;
+}
+
+const struct mesh *document_mesh(const struct document *doc)
+{
+    const struct mesh *m = doc->current->meshes;
+    return m && m->naxes > 0 ? m : NULL;
+}
+
+int64_t document_computations(const struct document *doc)
+{
+    return doc->computations;
+}
+
+/* ---- what a module says by itself --------------------------------------------------------------- */
+
+static bool is_marker(const struct module *m, const struct instr *i)
+{
+    if (i->op != OP_CUSTOM_CALL)
+        return false;
+    const char *target = instr_target(m, i);
+    return !strcmp(target, "Sharding") || !strcmp(target, "SPMDFullToShardShape") ||
+           !strcmp(target, "SPMDShardToFullShape");
+}
+
+/* Largest TOTAL of the tiled leaves; 0: none is tiled. */
+static int64_t tiled_total(const struct shardings *t, sharding_id s)
+{
+    const struct sharding *v = sharding_get(t, s);
+    if (v->kind == SHARDING_TILED)
+        return sharding_total(t, s);
+    int64_t most = 0;
+    for (int64_t k = 0; v->kind == SHARDING_TUPLE && k < v->nelems; k++)
+        most = max_i64(most, tiled_total(t, v->elems[k]));
+    return most;
+}
+
+/* A dump from after the partitioner has collectives, shardings on nothing but the entry's boundary,
+ * and no annotation left that the partitioner would consume. */
+static void look_at_module(struct document *doc)
+{
+    const struct module *m = doc->module;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct map seen;
+    map_init(&seen, &tmp);
+    const struct computation *entry = comp_at(m, m->entry);
+    bool inner = false, collectives = false, all = true;
+    doc->tiled_devices = 0;
+    doc->tiled_at.i = 0;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        const struct instr *i = instr_at(m, (instr_id){ k });
+        collectives |= op_is_collective((enum op_kind)i->op) || i->op == OP_PARTITION_ID;
+        if (is_marker(m, i))
+            inner = true;
+        if (i->sharding.i == 0) {
+            all &= i->op == OP_CONSTANT || i->comp.i != m->entry.i;
+            continue;
+        }
+        if (i->comp.i != m->entry.i || (i->op != OP_PARAMETER && k != entry->root.i))
+            inner = true;
+        uint64_t met;
+        if (map_get(&seen, i->sharding.i, &met))
+            continue;
+        map_put(&seen, i->sharding.i, 1);
+        int64_t total = tiled_total(m->ir->shardings, i->sharding);
+        if (total == 0 || total == doc->tiled_devices)
+            continue;
+        doc->tiled_devices = doc->tiled_devices ? -1 : total;
+        if (doc->tiled_at.i == 0)
+            doc->tiled_at.i = k;
+    }
+    arena_close(&tmp);
+    doc->partitioned = collectives && !inner && (m->num_partitions > 1 || m->replica_count > 1);
+    doc->all_sharded = all && entry->ninstrs > 0 && !doc->partitioned;
+    doc->is_model = false;
+    for (size_t k = 0; m->source && k < m->source->len; k++) {
+        if (m->source->text[k] == ' ' || m->source->text[k] == '\n' || m->source->text[k] == '\t' ||
+            m->source->text[k] == '\r')
+            continue;
+        doc->is_model = m->source->text[k] == '{';
+        break;
+    }
+}
+
+int64_t strategy_devices(const struct document *doc, const struct strategy *s)
+{
+    if (s->nmeshes > 0 && s->meshes[0].naxes > 0)
+        return mesh_devices(&s->meshes[0]);
+    const struct module *m = doc->module;
+    if (m && m->num_partitions > 1)
+        return m->num_partitions;
+    if (m && !s->unshard_module && doc->tiled_devices > 0)
+        return doc->tiled_devices;
+    for (int k = 0; k < s->nannotations; k++) {
+        int64_t total = s->annotations[k].sharding.i
+                            ? tiled_total(doc->ir->shardings, s->annotations[k].sharding)
+                            : 0;
+        if (total > 0)
+            return total;
+    }
+    if (m && m->num_partitions == 1)
+        return 1;
+    return m && doc->partitioned ? max_i64(m->replica_count, 1) : 0;
+}
+
+int64_t document_devices(const struct document *doc)
+{
+    return strategy_devices(doc, doc->current);
+}
+
+/* ---- loading ------------------------------------------------------------------------------------ */
+
+/* Carries mesh k of the old document over into the new one's tables. false: it does not fit there. */
+static bool carry_mesh(struct document *fresh, const struct document *old, int k, struct mesh *out,
+                       struct diag *d)
+{
+    const struct mesh *from = &old->current->meshes[k];
+    *out = (struct mesh){ .name = arena_strdup(&fresh->arena, from->name ? from->name : "") };
+    if (from->naxes == 0)
+        return true;
+    struct str s = STR_IN(&fresh->arena);
+    struct mesh plain = *from;
+    plain.name = "";
+    mesh_print(old->ir->shardings, &plain, &s);
+    const char *name = out->name;
+    if (!mesh_parse(fresh->ir->shardings, &fresh->arena, NULL, 0, str_text(&s), s.n, out, NULL))
+        return false;
+    out->name = name;
+    if (k == 0 && fresh->tiled_devices > 0 && mesh_devices(out) != fresh->tiled_devices) {
+        diag_warn(d, NULL, (struct span){ 0, 0 },
+                  "the mesh of %" PRId64 " devices is dropped: the module's shardings are for %" PRId64,
+                  mesh_devices(out), fresh->tiled_devices);
+        *out = (struct mesh){ .name = name };
+    }
+    return true;
+}
+
+/* The mesh and the options stay: people name a mesh first and look at several models on it. */
+static void carry_over(struct document *fresh, const struct document *old, struct diag *d)
+{
+    struct strategy carried = *old->current;
+    struct mesh *meshes = ARENA_ARRAY(&fresh->arena, struct mesh, carried.nmeshes + 1);
+    int n = 0;
+    for (int k = 0; k < carried.nmeshes; k++)
+        n += carry_mesh(fresh, old, k, &meshes[n], d);
+    carried.meshes = meshes;
+    carried.nmeshes = n;
+    strategy_reset(fresh, &carried);
+}
+
+struct load_request {
+    const char *path, *name, *text;
+    size_t n;
+};
+
+/* The new document is made beside the old one, and their contents change places at the end: whatever
+ * fails before that leaves the old one as it was. */
+static bool load(struct document *doc, const struct load_request *r, struct tick *t, struct diag *d)
+{
+    struct document *fresh = calloc(1, sizeof *fresh);
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f)) {
+        document_free(fresh);
+        return boundary_failed(&f, d);
+    }
+    INVARIANT(fresh, "no memory for a document");
+    const char *former = diag_stage(d, "parse");
+    fresh->ir = ir_new();
+    fresh->module = r->path ? module_load(fresh->ir, r->path, t, d)
+                            : module_load_text(fresh->ir, r->name, r->text, r->n, t, d);
+    diag_stage(d, former);
+    bool ok = fresh->module != NULL;
+    if (ok) {
+        fresh->path = arena_strdup(&fresh->arena, r->path ? r->path : r->name);
+        look_at_module(fresh);
+        carry_over(fresh, doc, d);
+        struct document old = *doc;
+        *doc = *fresh;
+        *fresh = old;
+    }
+    fail_leave(&f);
+    document_free(fresh);
+    return ok;
+}
+
+bool document_load(struct document *doc, const char *path, struct tick *t, struct diag *d)
+{
+    struct load_request r = { .path = path };
+    return load(doc, &r, t, d);
+}
+
+bool document_load_text(struct document *doc, const char *name, const char *text, size_t n,
+                        struct tick *t, struct diag *d)
+{
+    struct load_request r = { .name = name, .text = text, .n = n };
+    return load(doc, &r, t, d);
+}

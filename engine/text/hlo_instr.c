@@ -1,0 +1,449 @@
+/* HLO text: one instruction, `ROOT name = shape opcode(operands), key=value, ...`. */
+#include "text/reader.h"
+
+#include "text/features.h"
+
+/* ---- shapes ------------------------------------------------------------------------------------ */
+
+/* The end of the shape at p, by its brackets alone; NULL: not closed, or none. */
+static const char *shape_end(const char *p, const char *end)
+{
+    if (*p == '(')
+        return hlo_balanced(p, end);
+    while (is_word(*p))
+        p++;
+    if (*p != '[')
+        return NULL;
+    while (*p != ']') {
+        if (*p == '\0' || *p == '\n')
+            return NULL;
+        p++;
+    }
+    p++;
+    if (*p == '{') {
+        const char *q = p + 1;
+        while (*q != '}') {
+            if (*q == '\0' || *q == '\n')
+                return NULL;
+            q++;
+        }
+        p = q + 1;
+    }
+    return p;
+}
+
+bool hlo_shape(struct hlo *r, shape_id *out)
+{
+    const char *from = r->p;
+    const char *stop = shape_end(from, r->end);
+    struct cached *e = NULL;
+    bool hit = false;
+    if (stop) {
+        e = hlo_cached(r->shapes, SHAPE_CACHE, from, (size_t)(stop - from), &hit);
+        if (hit) {
+            r->p = stop;
+            out->i = e->id;
+            return true;
+        }
+        e->text = NULL;
+    }
+    size_t n = (size_t)(stop ? stop - from : r->end - from), used = 0;
+    if (!shape_parse(r->c, r->src, (uint32_t)(from - r->base), from, n, &used, out, r->d)) {
+        r->nerrors++;
+        return false;
+    }
+    r->p = from + used;
+    if (e && used == n) {
+        e->text = from;
+        e->id = out->i;
+    }
+    return true;
+}
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+static const char *nearest_name(const struct hlo *r, const char *name, size_t n)
+{
+    char word[64];
+    if (n >= sizeof word || !r->comp.i)
+        return NULL;
+    memcpy(word, name, n);
+    word[n] = '\0';
+    const struct computation *c = comp_at(r->m, r->comp);
+    const char *best = NULL;
+    int least = n < 4 ? 2 : 3, seen = 0;
+    for (uint32_t i = c->last.i; i && i >= c->first.i && seen < 20000; i--, seen++) {
+        const char *t = name_text(r->c, instr_at(r->m, (instr_id){ i })->name);
+        int e = edit_distance(word, t, 3);
+        if (e < least) {
+            least = e;
+            best = t;
+        }
+    }
+    return best;
+}
+
+/* Whether the computation defines the name further down, for the message. */
+static bool defined_later(const struct hlo *r, const char *name, size_t n)
+{
+    const char *stop = memmem(r->p, (size_t)(r->end - r->p), "\n}", 2);
+    stop = stop ? stop : r->end;
+    for (const char *q = r->p; (q = memmem(q, (size_t)(stop - q), name, n)); q += n) {
+        const char *behind = q + n;
+        if (is_word(q[-1]) || is_word(*behind))
+            continue;
+        while (*behind == ' ')
+            behind++;
+        if (*behind == '=' && q[-1] != ',')
+            return true;
+    }
+    return false;
+}
+
+static bool unknown_name(struct hlo *r, const char *name, size_t n, const char *defining)
+{
+    size_t dn = defining ? word_len(defining) : 0;
+    if (dn == n && memcmp(name, defining, n) == 0)
+        return FAIL(r, name, n, "'%.*s' needs itself: it is not defined before this line", (int)n,
+                    name);
+    if (defined_later(r, name, n))
+        return FAIL(r, name, n, "'%.*s' is used before it is defined (an operand stands above its "
+                    "users; a circle of operands has no order)", (int)n, name);
+    FAIL(r, name, n, "'%.*s' is not defined in this computation", (int)n, name);
+    const char *near = nearest_name(r, name, n);
+    if (near)
+        diag_hint(r->d, "did you mean '%s'?", near);
+    return false;
+}
+
+static bool find_name(struct hlo *r, const char *name, size_t n, instr_id *out)
+{
+    uint32_t id = intern_find(&r->c->names, name, n);
+    if (id && id < r->ndefs && r->defs[id].comp == r->comp.i) {
+        out->i = r->defs[id].instr;
+        return true;
+    }
+    return false;
+}
+
+bool hlo_operand_name(struct hlo *r, instr_id *out)
+{
+    skip(r);
+    if (*r->p == '%') {
+        r->p++;
+        r->m->print_style |= STYLE_PERCENT;
+    }
+    const char *name = r->p;
+    size_t n = word_len(name);
+    if (n == 0)
+        return hlo_expected(r, "the name of an instruction");
+    r->p += n;
+    return find_name(r, name, n, out) || unknown_name(r, name, n, NULL);
+}
+
+static void define(struct hlo *r, name_id name, instr_id id)
+{
+    if (name.i >= r->ndefs) {
+        uint32_t n = r->ndefs ? r->ndefs * 2 : 4096;
+        while (n <= name.i)
+            n *= 2;
+        struct definition *v = ARENA_ARRAY(&r->tmp, struct definition, n);
+        if (r->ndefs)
+            memcpy(v, r->defs, r->ndefs * sizeof *v);
+        r->defs = v;
+        r->ndefs = n;
+    }
+    r->defs[name.i] = (struct definition){ r->comp.i, id.i };
+}
+
+/* ---- opcodes ----------------------------------------------------------------------------------- */
+
+/* `reduce-scatter-start`, `call-done`: an async instruction that names what it wraps. */
+static enum op_kind async_sugar(const struct hlo *r, const char *p, size_t n)
+{
+    static const struct {
+        const char *suffix;
+        enum op_kind op;
+    } forms[] = { { "-start", OP_ASYNC_START },
+                  { "-update", OP_ASYNC_UPDATE },
+                  { "-done", OP_ASYNC_DONE } };
+    for (size_t i = 0; i < COUNTOF(forms); i++) {
+        size_t k = strlen(forms[i].suffix);
+        if (n > k && memcmp(p + n - k, forms[i].suffix, k) == 0 &&
+            hlo_word_value(r->ops, OP_SLOTS, p, n - k))
+            return forms[i].op;
+    }
+    return OP_NONE;
+}
+
+static bool unknown_opcode(struct hlo *r, const char *p, size_t n)
+{
+    FAIL(r, p, n, "no such opcode: '%.*s'", (int)min_i64((int64_t)n, 60), p);
+    const char *near = op_nearest(p, n);
+    if (near)
+        diag_hint(r->d, "did you mean '%s'?", near);
+    return false;
+}
+
+static bool read_opcode(struct hlo *r, struct instr *in)
+{
+    const char *p = r->p;
+    size_t n = word_len(p);
+    if (n == 0)
+        return hlo_expected(r, "an opcode, like add");
+    uint32_t op = hlo_word_value(r->ops, OP_SLOTS, p, n);
+    if (!op) {
+        op = async_sugar(r, p, n);
+        if (!op)
+            return unknown_opcode(r, p, n);
+        in->opcode_text = name_text(r->c, name_put(r->c, p, n));
+    }
+    in->op = (uint16_t)op;
+    r->p += n;
+    return hlo_want(r, '(', "'(' behind the opcode");
+}
+
+/* ---- operands ---------------------------------------------------------------------------------- */
+
+/* `x`, `%x`, `f32[8]{0} %x`, `(f32[2], s32[]) %t`. */
+static bool read_operand(struct hlo *r, const char *defining, instr_id *out)
+{
+    const char *p = r->p;
+    size_t n = word_len(p);
+    if (*p == '(' || (n && p[n] == '[')) {
+        shape_id shape;
+        if (!hlo_shape(r, &shape))
+            return false;
+        r->m->print_style |= STYLE_OPERAND_SHAPES;
+        if (r->p[-1] == '}')
+            r->m->text_features |= TEXT_OPERAND_LAYOUTS;
+        skip(r);
+        p = r->p;
+        n = word_len(p);
+    }
+    if (*p == '%') {
+        r->p = ++p;
+        r->m->print_style |= STYLE_PERCENT;
+        n = word_len(p);
+    }
+    if (n == 0)
+        return hlo_expected(r, "the name of an operand");
+    r->p += n;
+    return find_name(r, p, n, out) || unknown_name(r, p, n, defining);
+}
+
+static bool read_operands(struct hlo *r, const char *defining)
+{
+    skip(r);
+    if (*r->p == ')') {
+        r->p++;
+        return true;
+    }
+    bool plain_sixth = false;
+    for (;;) {
+        instr_id id = { 0 };
+        if (!read_operand(r, defining, &id))
+            return false;
+        vec_push(&r->tmp, &r->operands, id);
+        while (hlo_class[(unsigned char)*r->p] & CH_SPACE)
+            r->p++;
+        if (*r->p == ',') {
+            r->p++;
+            while (hlo_class[(unsigned char)*r->p] & CH_SPACE)
+                r->p++;
+            if (*r->p == '/')
+                skip(r);
+            else
+                plain_sixth |= r->operands.n == 5;
+            continue;
+        }
+        if (!hlo_want(r, ')', "',' or ')' behind an operand"))
+            return false;
+        if (plain_sixth)
+            r->m->text_features |= TEXT_NO_OPERAND_INDEX;
+        return true;
+    }
+}
+
+static bool read_parameter(struct hlo *r)
+{
+    const char *at = r->p;
+    int64_t k;
+    if (!hlo_int(r, &k, "the parameter's number"))
+        return false;
+    if (k < 0)
+        return FAIL(r, at, (size_t)(r->p - at), "a parameter's number cannot be negative");
+    vec_push(&r->tmp, &r->attrs, attr_int(ATTR_INDEX, k));
+    return hlo_want(r, ')', "')' behind the parameter's number");
+}
+
+static bool read_arguments(struct hlo *r, struct instr *in, const char *defining)
+{
+    if (in->op == OP_PARAMETER)
+        return read_parameter(r);
+    if (in->op == OP_CONSTANT)
+        return hlo_literal(r, in->shape, &in->literal) &&
+               hlo_want(r, ')', "')' behind the constant's value");
+    return read_operands(r, defining);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------- */
+
+static bool read_attrs(struct hlo *r, struct instr *in)
+{
+    for (;;) {
+        skip(r);
+        if (*r->p != ',')
+            return true;
+        r->p++;
+        skip(r);
+        if (!hlo_attr(r, (enum op_kind)in->op))
+            return false;
+    }
+}
+
+/* The cursor is behind blanks and comments: whether a line end was among them, or nothing follows. */
+static bool at_line_end(const struct hlo *r)
+{
+    if (r->p >= r->end || *r->p == '}')
+        return true;
+    const char *q = r->p;
+    while (q > r->base && hlo_class[(unsigned char)q[-1]] & CH_SPACE)
+        if (*--q == '\n')
+            return true;
+    return q > r->base && q[-1] == '/';
+}
+
+static bool keep(struct hlo *r, struct instr *in)
+{
+    struct arena *a = &r->m->arena;
+    in->noperands = (uint32_t)r->operands.n;
+    if (r->operands.n)
+        in->operands = arena_copy(a, r->operands.v, r->operands.n, sizeof *r->operands.v);
+    if (r->attrs.n > UINT8_MAX)
+        return FAIL(r, r->base + in->at.off, in->at.len, "more than %d attributes", UINT8_MAX);
+    in->nattrs = (uint8_t)r->attrs.n;
+    if (r->attrs.n)
+        in->attrs = arena_copy(a, r->attrs.v, r->attrs.n, sizeof *r->attrs.v);
+    in->metadata = r->found.metadata;
+    in->metadata_len = r->found.metadata_len;
+    in->frontend = r->found.frontend;
+    in->frontend_len = r->found.frontend_len;
+    return !r->found.sharding || hlo_take_sharding(r, in);
+}
+
+static bool check_operand_count(struct hlo *r, const struct instr *in, const char *op)
+{
+    int lo = op_min_operands((enum op_kind)in->op), hi = op_max_operands((enum op_kind)in->op);
+    int64_t n = r->operands.n;
+    if (n >= lo && (hi < 0 || n <= hi))
+        return true;
+    return FAIL(r, op, word_len(op), "%s takes %s%d operand%s, not %" PRId64,
+                op_name((enum op_kind)in->op), hi < 0 ? "at least " : "", n < lo ? lo : hi,
+                (n < lo ? lo : hi) == 1 ? "" : "s", n);
+}
+
+/* Text that leaves shapes out is taken where the operation tells the shape. */
+static bool give_shape(struct hlo *r, struct instr *in, instr_id id, const char *op)
+{
+    shape_id shape = { 0 };
+    int before = r->d ? r->d->nerrors : 0;
+    if (!infer_shape(r->m, id, &shape, r->d)) {
+        r->nerrors += r->d ? r->d->nerrors - before : 1;
+        return false;
+    }
+    if (!shape.i)
+        return FAIL(r, op, word_len(op), "expected a shape in front of '%.*s'", (int)word_len(op),
+                    op);
+    in->shape = shape;
+    return true;
+}
+
+static bool read_right_side(struct hlo *r, struct instr *in, instr_id id, const char *name)
+{
+    skip(r);
+    const char *p = r->p;
+    bool shaped = *p == '(' || p[word_len(p)] != '(';
+    if (shaped && !hlo_shape(r, &in->shape))
+        return false;
+    skip(r);
+    const char *op = r->p;
+    if (!read_opcode(r, in))
+        return false;
+    skip(r);
+    if (!shaped && (in->op == OP_PARAMETER || in->op == OP_CONSTANT))
+        return FAIL(r, op, word_len(op), "expected a shape in front of '%s'",
+                    op_name((enum op_kind)in->op));
+    if (!read_arguments(r, in, name) || !check_operand_count(r, in, op))
+        return false;
+    return read_attrs(r, in) && keep(r, in) && (shaped || give_shape(r, in, id, op));
+}
+
+static void one_root(struct hlo *r, const char *at, instr_id id)
+{
+    if (r->root_at) {
+        int line, column;
+        source_place(r->src, (uint32_t)(r->root_at - r->base), &line, &column);
+        FAIL(r, at, 4, "a second ROOT: this computation already has one, on line %d", line);
+        return;
+    }
+    r->root_at = at;
+    r->root = id;
+}
+
+bool hlo_instr(struct hlo *r)
+{
+    const char *start = r->p;
+    bool root = false;
+    if (start[0] == 'R' && memcmp(start, "ROOT", 4) == 0 && !is_word(start[4])) {
+        r->p += 4;
+        skip(r);
+        root = *r->p != '=';
+        if (!root)
+            r->p = start;
+    }
+    if (*r->p == '%') {
+        r->p++;
+        r->m->print_style |= STYLE_PERCENT;
+    }
+    const char *name = r->p;
+    size_t n = word_len(name);
+    if (n == 0)
+        return hlo_expected(r, "an instruction, like `x = f32[8] add(a, b)`, or '}'");
+    r->p += n;
+    if (!hlo_want(r, '=', "'=' behind the instruction's name"))
+        return false;
+
+    name_id nm = name_put(r->c, name, n);
+    bool twice = nm.i < r->ndefs && r->defs[nm.i].comp == r->comp.i;
+    if (twice) {
+        int line, column;
+        instr_id first = { r->defs[nm.i].instr };
+        source_place(r->src, instr_at(r->m, first)->at.off, &line, &column);
+        FAIL(r, name, n, "'%.*s' is defined twice: already on line %d", (int)n, name, line);
+    }
+    instr_id id = { 0 };
+    struct instr *in = instr_add(r->m, r->comp, &id);
+    in->name = nm;
+    in->at = span_of(r, name, n);
+    r->operands.n = r->attrs.n = 0;
+    r->found.sharding = r->found.metadata = r->found.frontend = NULL;
+    r->found.metadata_len = r->found.frontend_len = 0;
+    int64_t npending = r->pending.n;
+    bool ok = read_right_side(r, in, id, name);
+    /* Defined also when it is wrong, or every user would be reported too. */
+    define(r, nm, id);
+    if (root) {
+        in->flags |= INSTR_ROOT_MARK;
+        one_root(r, start, id);
+    }
+    if (!ok) {
+        r->pending.n = npending;
+        return false;
+    }
+    for (int64_t k = npending; k < r->pending.n; k++)
+        r->pending.v[k].instr = id;
+    if (!at_line_end(r))
+        return hlo_expected(r, "',' before an attribute, or the end of the line");
+    return !twice;
+}

@@ -1,0 +1,186 @@
+/* The shell: one session of commands over a document. main, the window's command bar, tests and
+ * fuzzers are its clients; it prints only through its sink. */
+#ifndef GSPMD_REPL_SHELL_H
+#define GSPMD_REPL_SHELL_H
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "repl/json.h"
+#include "repl/lex.h"
+#include "session/session.h"
+
+/* Exit statuses, language.md section 7. */
+enum {
+    STATUS_OK = 0,
+    STATUS_DIFFERS = 1,  /* an expect, a verify, a comparison failed */
+    STATUS_USAGE = 2,    /* usage, syntax, wrong name or sharding in a command */
+    STATUS_INPUT = 3,    /* an input could not be opened or read */
+    STATUS_RESOURCE = 4, /* output or a resource failed */
+    STATUS_INTERNAL = 70,
+    STATUS_INTERRUPTED = 130
+};
+
+enum switch3 { AUTO, ALWAYS, NEVER };
+
+/* Where text goes. Data and messages apart. */
+struct sink {
+    void (*write)(void *context, bool message, const char *bytes, size_t n);
+    void *context;
+};
+
+struct alias {
+    const char *name, *text;
+};
+
+struct shell {
+    struct document *doc;
+    struct arena arena; /* of the session: history, aliases */
+    struct sink sink;
+    bool json, serve, quiet, safe;
+    bool sealed;      /* fuzzers: no file is opened at all */
+    bool interactive; /* a prompt is shown: prefixes without warning, screens, progress */
+    bool transcript;  /* time shows no figures */
+    enum switch3 color_mode;
+    bool color;
+    bool bail, pager;
+    int64_t limit;    /* rows of a list; 0: a screen */
+    int rows, columns;/* of the terminal; 0: no terminal */
+    int depth;        /* nesting of source, alias, time */
+    bool quit;
+    int status;       /* of the last command */
+    int first_failure;/* of the script */
+    const char *request_id; /* --serve: JSON of the id, or NULL */
+    struct tick tick;
+    volatile sig_atomic_t interrupted;
+    double tick_started;
+    bool tick_shown;
+    FILE *log;
+    VEC(const char *) history;
+    VEC(struct alias) aliases;
+    bool unsaved;     /* edits since the last save */
+};
+
+struct shell *shell_new(struct sink sink);
+void shell_free(struct shell *sh);
+
+/* Runs every command of a text; name for messages ("<command>", a file). Stops at the first error
+ * when bail is on and the shell not interactive. Returns the status that the text ends with. */
+int shell_run(struct shell *sh, const char *name, const char *text, size_t n);
+/* Runs the first command of src at *pos and moves *pos behind it. final as in lex_command. */
+enum lex_result shell_step(struct shell *sh, const struct source *src, size_t *pos, bool final);
+/* Loads the model named on the command line. */
+int shell_load(struct shell *sh, const char *path);
+/* One request of --serve: {"id":..,"command":".."} */
+void shell_serve_line(struct shell *sh, const char *line, size_t n);
+
+void shell_find_terminal(struct shell *sh); /* size and colour of the terminal */
+char *shell_prompt(struct shell *sh, struct arena *a);
+
+/* ---- one running command ------------------------------------------------------------------------ */
+
+struct command;
+
+struct option {
+    const char *name, *value; /* value NULL: none was given */
+    uint32_t off, len;        /* of the value, in the source */
+};
+
+struct call {
+    struct shell *sh;
+    const struct command *cmd;
+    const struct source *src;
+    uint32_t off, end; /* the command in src */
+    const char *line;  /* its text, for history and undo */
+    int n;             /* positional arguments, the command's name not among them */
+    struct word *args;
+    int noptions;
+    struct option options[16];
+    const char *heredoc;
+    size_t heredoc_len;
+    struct arena arena; /* of this command */
+    struct str out;     /* its text */
+    struct json js;     /* its fields */
+    bool json;
+    bool all;           /* nothing is cut to a screen */
+    struct diag *d;
+};
+
+/* The status that the messages in c->d stand for; what a command returns when something failed. */
+int call_failed(struct call *c);
+/* A usage error at argument k (-1: the whole command); returns STATUS_USAGE. */
+int call_usage(struct call *c, int k, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int call_error(struct call *c, int status, const char *code, const char *fmt, ...) PRINTF_LIKE(4, 5);
+const char *call_option(const struct call *c, const char *name); /* value, "" without one, NULL: absent */
+struct span call_span(const struct call *c, int k);
+/* Raw text of arguments k..last, as it stands in the source. */
+const char *call_rest(struct call *c, int k, uint32_t *off);
+void out(struct call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+struct tick *call_tick(struct call *c);
+/* Rows that may be shown of n: all of them, or a screen. */
+int64_t call_rows(const struct call *c, int64_t n);
+void call_more(struct call *c, int64_t shown, int64_t n, const char *what);
+/* Runs another command line inside this one (alias, time, source). */
+int call_run(struct call *c, const char *name, const char *text, size_t n);
+
+/* ---- the table of commands ----------------------------------------------------------------------- */
+
+enum complete { COMPLETE_NONE, COMPLETE_TENSOR, COMPLETE_FILE, COMPLETE_COMMAND, COMPLETE_OPTION, COMPLETE_SAVED,
+                COMPLETE_SPEC /* a tensor, then axes */, COMPLETE_EXPORT, COMPLETE_PLOT, COMPLETE_AXIS };
+
+enum {
+    NEEDS_MODULE = 1,
+    MAY_REDIRECT = 2, /* > FILE, >> FILE, | CMD as its last words */
+    RAW_WORDS = 4,    /* no word is an option */
+    CHANGES = 8,      /* makes a new strategy: what is wrong is wrong in the command */
+    WRITES_FILES = 16 /* refused with --safe */
+};
+
+struct command {
+    const char *name;
+    const char *aliases; /* blank-separated; NULL */
+    const char *group;
+    const char *args;
+    int min, max;        /* positional arguments; max -1: any number */
+    const char *options; /* "--all --limit= -o: inputs=" : = and : take a value */
+    const char *summary; /* one line */
+    const char *details; /* lines; NULL */
+    const char *example; /* a transcript that the tests run */
+    enum complete complete;
+    unsigned flags;
+    int (*run)(struct call *c);
+};
+
+extern const struct command commands[];
+extern const int ncommands;
+const struct command *command_find(const char *name, size_t n, int *matches, char *list, size_t nlist);
+
+/* ---- tables of text -------------------------------------------------------------------------------- */
+
+#define TABLE_COLUMNS 12
+struct table {
+    struct arena *arena;
+    int n;
+    bool right[TABLE_COLUMNS];
+    const char *head[TABLE_COLUMNS];
+    VEC(const char **) rows;
+};
+/* heads, NULL-terminated; one that starts with '>' is right-aligned. */
+void table_init(struct table *t, struct arena *a, const char *const *heads);
+const char **table_row(struct table *t); /* cells to be filled; NULL counts as "" */
+void table_print(struct call *c, struct table *t, bool with_head);
+
+/* ---- words for values (format.c) -------------------------------------------------------------------- */
+
+const char *with_commas(struct arena *a, int64_t v);  /* 41,212 */
+const char *nice_bytes(struct arena *a, int64_t v);   /* 1,024 bytes; 25.0 MiB */
+const char *label_of(struct call *c, instr_id i);     /* of the loaded module, brief */
+const char *tensor_name(struct call *c, instr_id i);  /* argument name when it has one, else the label */
+const char *shape_text(struct call *c, shape_id s);
+const char *hlo_text(struct call *c, sharding_id s);  /* "{devices=..}"; NULL for none */
+const char *spelled(struct call *c, sharding_id s);   /* as `set spelling` says; "-" for none */
+const char *working_label(struct call *c, const struct graph *g, instr_id w); /* under the module's names */
+const char *place_of(struct call *c, instr_id i);     /* "model.py:12", "" when not known */
+const char *origin_name(int origin);
+
+#endif
