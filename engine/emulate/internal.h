@@ -229,7 +229,7 @@ struct step {
     uint8_t inplace; /* bit k: operand k may become output 0 when it dies here and nobody shares it */
     bool poison_raises; /* may make poison out of clean operands (bound mode) */
     instr_id instr;
-    uint32_t nin, nout, nrelease;
+    uint32_t nin, nout, nrelease, nrelease_in; /* release: operands first, then own results */
     const uint32_t *in, *out, *release; /* slots */
     const struct leaf *lin, *lout;
     kernel_fn fn;
@@ -240,7 +240,6 @@ struct step {
 struct control {
     const struct comp_plan **comps; /* while: condition, body; conditional: branches; call: callee */
     uint32_t ncomps;
-    uint32_t nargs[1]; /* unused */
     const uint32_t *arg_start; /* conditional: first operand leaf of each branch, in `in` */
     bool pred_index;           /* conditional on a pred: true first */
     bool float_ended;          /* the loop's condition compares floats */
@@ -260,46 +259,47 @@ struct comp_plan {
     uint32_t ncollectives;
 };
 
-/* One collective's meaning on any number of devices. collective.c */
+/* One collective's meaning on a given number of devices. collective.c */
 struct coll {
-    enum op_kind kind; /* without -start */
-    int64_t channel;   /* 0: none */
-    uint32_t index;    /* ordinal in the plan */
+    enum op_kind kind;  /* without -start */
+    uint32_t index;     /* its meetings' place: equal for instructions of one kind and channel */
     const struct region *reducer;
-    const struct instr *instr;
-    int64_t dim;       /* all-gather, reduce-scatter, all-to-all: along; -1: tuple form */
-    bool start;        /* the result repeats the operands first */
-    uint32_t first_out; /* first output leaf that is a result */
+    fold_fn fold;       /* direct reducer; NULL: region */
+    bool widen;         /* summed in f32 */
+    int dim;            /* all-gather, reduce-scatter, all-to-all: along; -1: tuple form */
+    uint32_t first_out; /* -start forms repeat the operands before the results */
+    uint32_t nresults;
     int64_t ngroups;
-    const int64_t *group_start; /* [ngroups + 1] */
-    const int64_t *members;     /* devices */
-    const int64_t *group_of;    /* [ndevices] -1: takes no part */
-    const int64_t *rank_of;
-    const int64_t *source;      /* permute: [ndevices] who sends to d, -1 nobody */
-    const int64_t *dims_in;     /* of operand 0.. : per operand leaf, rank and dims */
+    const int64_t *start;    /* [ngroups + 1] into members */
+    const int64_t *members;  /* devices in group order */
+    const int64_t *group_of; /* [ndevices] -1: takes no part */
+    const int64_t *rank_of;  /* [ndevices] */
+    const int64_t *source;   /* permute: [ndevices] who sends to d, -1: nobody */
     const struct coll_leaf {
-        int rank;
-        const int64_t *in, *out;
+        int64_t outer, in, out, inner; /* outer x size along dim x inner, of operand and result */
     } *leaves;
+};
+
+/* A value that is the same on every device and known before the program starts. */
+struct const_slot {
+    uint32_t slot;
+    struct buf *buf;
 };
 
 struct plan {
     const struct module *m;
     enum emu_mode mode;
-    bool poison;
     int64_t ndevices, nreplicas, npartitions;
     struct arena arena;
     const struct comp_plan **comps; /* [ncomps + 1] */
     const struct comp_plan *entry;
     uint32_t nslots;
-    uint32_t nconsts;
-    struct const_slot {
-        uint32_t slot;
-        struct buf *buf;
-    } *consts;
+    VEC(struct const_slot) consts;
     int64_t const_bytes;
     struct pool pool; /* of the constants */
+    const bool *slot_const;  /* [nslots] */
     uint32_t ncolls;
+    const struct coll **colls; /* [ncolls] the first of each index */
     int depth; /* deepest nesting of computations */
     const uint8_t *taps; /* [ninstrs + 1] instructions to show, or NULL */
 };
@@ -320,6 +320,7 @@ struct lowering {
     const struct instr *i;
     const struct shape *shape; /* of the instruction; arrays */
     struct step *step;         /* being made: in, out, leaves are set */
+    struct planner *planner;
     bool alias;                /* set by a handler: the result is operand 0's leaves, no step */
 };
 
@@ -351,6 +352,9 @@ void poison_logic(const struct step *s, uint8_t *const *pout, const uint8_t *con
  * ct: F32, F64, S64 (any integer), RING, C64, C128, RINGC, PRED. c is set to zero before. */
 void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void *c, int64_t m,
             int64_t n, int64_t k);
+/* bound.c: the same on pairs (value, error bound). */
+void matmul_bound(const void *a, bool ta, const void *b, bool tb, void *c, int64_t m, int64_t n,
+                  int64_t k);
 /* Type in which products of elements of type t are summed. */
 struct elem accumulator_of(struct elem e);
 
@@ -367,7 +371,8 @@ struct observer {
 struct frame {
     const struct comp_plan *plan;
     uint32_t pc;
-    uint8_t phase; /* of a while: 0 enter, 1 condition done, 2 body done */
+    uint8_t phase;   /* of a while: 0 enter, 1 condition done, 2 body done; of a call: 1 done */
+    uint32_t branch; /* of a conditional */
 };
 
 enum device_state { DEVICE_READY, DEVICE_RUNNING, DEVICE_PARKED, DEVICE_DONE };
@@ -388,15 +393,14 @@ struct device {
     instr_id control_at;
 };
 
-/* Devices that meet in one collective of one group. Under the run's lock, but for the last to come,
- * who has it alone until the members are ready again. */
+/* Devices that meet in one collective of one group. Written under the run's lock, but for the last
+ * to come, who has it and all members alone until they are ready again. */
 struct rendezvous {
-    const struct coll *coll;
-    const struct step *step;
-    int64_t group, arrived;
-    const struct step **steps; /* [size] by rank: where each is (equal channel, other instruction) */
+    const struct coll *coll;   /* NULL: nobody is here */
+    const struct step *step;   /* of the first to come */
+    int64_t group, arrived, size;
+    const struct step **steps; /* [size] by rank: where each is */
     struct device **members;   /* [size] by rank; NULL: not yet */
-    struct rendezvous *next;
 };
 
 struct run {
@@ -410,25 +414,25 @@ struct run {
     int64_t *queue; /* ring of ready devices */
     int64_t qhead, qlen;
     int64_t nrunning, ndone;
-    struct rendezvous **table; /* [ncolls]: open meetings by collective */
+    struct rendezvous **table; /* [ncolls][ngroups] */
     atomic_bool stop;
     atomic_llong loops;
     int64_t max_loops, max_float_loops;
     uint64_t random; /* schedule_seed's state; 0: plain order */
     bool failed;
     struct diag *d; /* under the lock */
-    const char *limit; /* set when a loop ran out of steps: "float" for one that ends on floats */
-    instr_id limit_at;
+    bool float_limit; /* a loop that ends on a comparison of floats did not end */
 };
 
 /* Runs a device until it parks, ends or the run is stopped. */
 enum device_state device_run(struct run *r, struct device *dev);
-void device_start(struct run *r, struct device *dev, const struct tensor *inputs, int64_t nin);
-/* A device has come to a collective: true when it is the last, then *out is to be computed. Under
- * the lock. false and failed set: the collectives do not match. */
-bool rendezvous_enter(struct run *r, struct device *dev, const struct step *s,
-                      struct rendezvous **out);
-void rendezvous_compute(struct run *r, struct rendezvous *z);
+/* The step of a device that came to a collective: PARKED, or READY when it may go on at once (all
+ * have come: the others are in the queue then, or it takes no part). */
+enum device_state collective_step(struct run *r, struct device *dev, const struct step *s);
+void run_enqueue(struct run *r, struct device *dev); /* under the lock */
+void run_fail(struct run *r, instr_id at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void rendezvous_make(struct run *r);
+void step_release(struct buf **slots, struct pool *pool, const struct step *s);
 bool coll_lower(struct lowering *l);
 /* Runs one kernel step on slots; used by devices and to fold constants. */
 void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s);

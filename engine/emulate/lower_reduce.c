@@ -21,8 +21,7 @@ void fold_row(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss, int64
         f->fold(f->acc[0] + d * f->size[0], ds, f->x[0] + s * f->size[0], ss, n);
         return;
     }
-    char lanes[2 * MAX_VARIADIC][32], *big = NULL;
-    (void)big;
+    char lanes[MAX_VARIADIC][32];
     /* Where all lanes land on one accumulator they must go one after the other. */
     int64_t step = ds == 0 ? 1 : STRIP;
     for (int64_t at = 0; at < n; at += step) {

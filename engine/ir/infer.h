@@ -101,7 +101,8 @@ rule_fn rule_broadcast, rule_reshape, rule_transpose, rule_reverse, rule_concate
 /* infer_math.c */
 rule_fn rule_dot, rule_convolution, rule_reduce, rule_reduce_window, rule_select_and_scatter,
     rule_fft, rule_triangular_solve, rule_batch_norm_training, rule_batch_norm_inference,
-    rule_batch_norm_grad, rule_get_dimension_size, rule_set_dimension_size, rule_cholesky;
+    rule_batch_norm_grad, rule_get_dimension_size, rule_set_dimension_size, rule_cholesky,
+    rule_topk;
 /* infer_flow.c */
 rule_fn rule_while, rule_conditional, rule_call, rule_all_gather, rule_all_reduce,
     rule_reduce_scatter, rule_all_to_all, rule_collective_permute, rule_token, rule_u32;

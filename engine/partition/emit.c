@@ -8,6 +8,7 @@
  */
 #include "partition/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -528,6 +529,40 @@ instr_id emit_zero(struct spmd *s, enum dtype t)
     if (k == DTYPE_KIND_FLOAT || k == DTYPE_KIND_COMPLEX)
         return emit_const_f(s, t, 0);
     return emit_const_i(s, t, 0);
+}
+
+/* Lowest or highest value of an integer type. */
+static int64_t extreme(enum dtype t, bool highest)
+{
+    int bits = dtype_bits(t);
+    enum dtype_kind k = dtype_kind(t);
+    if (k == DTYPE_KIND_PRED)
+        return highest;
+    if (k == DTYPE_KIND_UNSIGNED)
+        return !highest ? 0 : bits >= 64 ? -1 : ((int64_t)1 << bits) - 1;
+    if (bits >= 64)
+        return highest ? INT64_MAX : INT64_MIN;
+    int64_t half = (int64_t)1 << (bits - 1);
+    return highest ? half - 1 : -half;
+}
+
+bool emit_identity(struct spmd *s, enum op_kind op, enum dtype t, instr_id *out)
+{
+    enum dtype_kind k = dtype_kind(t);
+    bool inexact = k == DTYPE_KIND_FLOAT || k == DTYPE_KIND_COMPLEX;
+    if (op == OP_ADD || op == OP_OR || op == OP_XOR)
+        *out = emit_zero(s, t);
+    else if (op == OP_MULTIPLY)
+        *out = inexact ? emit_const_f(s, t, 1) : emit_const_i(s, t, 1);
+    else if (op == OP_AND && !inexact)
+        *out = emit_const_i(s, t, k == DTYPE_KIND_SIGNED ? -1 : extreme(t, true));
+    else if ((op == OP_MAXIMUM || op == OP_MINIMUM) && k == DTYPE_KIND_FLOAT)
+        *out = emit_const_f(s, t, op == OP_MAXIMUM ? -HUGE_VAL : HUGE_VAL);
+    else if ((op == OP_MAXIMUM || op == OP_MINIMUM) && !inexact)
+        *out = emit_const_i(s, t, extreme(t, op == OP_MINIMUM));
+    else
+        return false;
+    return true;
 }
 
 instr_id emit_literal(struct spmd *s, const struct literal *l)

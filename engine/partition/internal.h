@@ -242,7 +242,7 @@ void note_remat(struct spmd *s, sharding_id from, sharding_id to, bool fallback,
 /* Tiling of ranks of the current group set as a tiling of devices: one axis in front, the groups. */
 struct tiling tiling_in_devices(struct spmd *s, struct tiling a);
 /* Sharding of element i of a tuple value. */
-sharding_id sub_sharding(struct spmd *s, shape_id tuple, sharding_id sh, int64_t i);
+sharding_id element_sharding(struct spmd *s, shape_id tuple, sharding_id sh, int64_t i);
 /* Number of partitions inside the current groups (N of S-169, P of S-162). */
 static inline int64_t group_partitions(const struct spmd *s)
 {

@@ -147,25 +147,6 @@ static int64_t all_ones(enum dtype t)
     return dtype_kind(t) == DTYPE_KIND_SIGNED ? -1 : int_extreme(t, true);
 }
 
-instr_id reducer_identity(struct spmd *s, enum op_kind op, enum dtype t)
-{
-    bool real = dtype_kind(t) == DTYPE_KIND_FLOAT;
-    bool complex = dtype_kind(t) == DTYPE_KIND_COMPLEX;
-    if (op == OP_ADD || op == OP_OR || op == OP_XOR)
-        return emit_zero(s, t);
-    if (op == OP_MULTIPLY)
-        return real || complex ? emit_const_f(s, t, 1) : emit_const_i(s, t, 1);
-    if (op == OP_AND)
-        return emit_const_i(s, t, all_ones(t));
-    if ((op == OP_MAXIMUM || op == OP_MINIMUM) && !complex) {
-        bool lowest = op == OP_MAXIMUM;
-        if (real)
-            return emit_const_f(s, t, lowest ? -HUGE_VAL : HUGE_VAL);
-        return emit_const_i(s, t, int_extreme(t, !lowest));
-    }
-    return (instr_id){ 0 };
-}
-
 bool literal_is_identity(const struct module *m, const struct literal *l, enum op_kind op)
 {
     if (!l || l->elided)
@@ -210,4 +191,34 @@ bool constant_index(const struct module *m, instr_id i, int64_t *v)
         i = in->operands[0];
     }
     return false;
+}
+
+void set_attr(struct spmd *s, instr_id node, struct attr a)
+{
+    struct instr *n = instr_at(s->out, node);
+    struct attr *attrs = ARENA_ARRAY(&s->out->arena, struct attr, n->nattrs + 1);
+    int count = 0;
+    bool found = false;
+    for (int i = 0; i < n->nattrs; i++) {
+        bool same = n->attrs[i].key == a.key;
+        attrs[count++] = same ? a : n->attrs[i];
+        found = found || same;
+    }
+    if (!found)
+        attrs[count++] = a;
+    n->attrs = attrs;
+    n->nattrs = (uint8_t)count;
+}
+
+instr_id emit_clamped_s32(struct spmd *s, instr_id x, int64_t high)
+{
+    enum dtype t = node_shape(s, x)->dtype;
+    if (dtype_bits(t) < 32) { /* s8: `high` may not fit in it */
+        x = emit_convert(s, x, DTYPE_S32);
+        t = DTYPE_S32;
+    }
+    x = emit_arith(s, OP_MINIMUM, x, emit_const_i(s, t, high));
+    if (dtype_kind(t) == DTYPE_KIND_SIGNED)
+        x = emit_arith(s, OP_MAXIMUM, x, emit_const_i(s, t, 0));
+    return emit_convert(s, x, DTYPE_S32);
 }

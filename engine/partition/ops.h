@@ -56,17 +56,21 @@ static inline int64_t group_devices(const struct spmd *s)
     return s->groups->size;
 }
 
+/* Replaces or adds an attribute of a node just made by emit_clone. */
+void set_attr(struct spmd *s, instr_id node, struct attr a);
+
 /* Sets the reason of nodes made from here on; returns the former one, to be put back. */
 const char *because(struct spmd *s, const char *reason);
 
-/* S-204, S-151: the computation is `op(p0, p1)` over scalars. OP_NONE: it is not. */
+/* The computation is `op(p0, p1)` over scalars. OP_NONE: it is not. */
 enum op_kind simple_reducer(const struct module *m, comp_id c, int component, int ncomponents);
 /* Only picks among its parameters (compare, select, min, max, and, or): folding an init in twice
  * does no harm. */
 bool picking_reducer(const struct module *m, comp_id c);
-/* A scalar node: the identity of op over t; none when op has none. */
-instr_id reducer_identity(struct spmd *s, enum op_kind op, enum dtype t);
 bool literal_is_identity(const struct module *m, const struct literal *l, enum op_kind op);
+
+/* An integer scalar node of any type, clamped to [0, high], as s32. */
+instr_id emit_clamped_s32(struct spmd *s, instr_id x, int64_t high);
 
 /* An integer constant, through converts, copies, reshapes, broadcasts of scalars. */
 bool constant_index(const struct module *m, instr_id i, int64_t *v);

@@ -385,7 +385,8 @@ comp_id partition_computation(struct spmd *s, comp_id c, sharding_id root)
         return (comp_id){ 0 };
     }
     s->depth++;
-    comp_id outer = s->comp, out = comp_new(s->out, comp->name);
+    const char *name = arena_printf(&s->arena, "%s_spmd", name_text(s->ir, comp->name));
+    comp_id outer = s->comp, out = comp_new(s->out, name_put(s->ir, name, strlen(name)));
     struct map values = s->values;
     struct group_set *groups = s->groups;
     instr_id serving = s->serving;
@@ -581,6 +582,17 @@ static void spmd_open(struct spmd *s)
     map_init(&s->reducers, &s->arena);
 }
 
+/* A frame of our own, so that what is not in an arena goes too. */
+static bool guarded(struct spmd *s, struct fail_frame *f)
+{
+    if (!FAIL_ENTER(f))
+        return false;
+    copy_header(s);
+    bool ok = preprocess(s) && run(s);
+    fail_leave(f);
+    return ok;
+}
+
 struct program *partition(const struct propagation *p, const struct partition_options *o,
                           struct tick *tick, struct diag *d)
 {
@@ -595,11 +607,12 @@ struct program *partition(const struct propagation *p, const struct partition_op
                       .opt = o, .tick = tick, .diag = d };
     const char *stage = d ? diag_stage(d, "partition") : NULL;
     spmd_open(&s);
-    s.out = module_new(src->ir, src->name);
-    prog->module = s.out;
-    copy_header(&s);
-    bool ok = preprocess(&s) && run(&s);
-    struct module *scratch = s.out;
+    struct module *scratch = s.out = module_new(src->ir, src->name);
+    prog->module = scratch;
+    struct fail_frame f;
+    bool ok = guarded(&s, &f);
+    if (s.src != src)
+        module_free((struct module *)(uintptr_t)s.src);
     arena_close(&s.arena);
     if (d)
         (void)diag_stage(d, stage);
@@ -608,6 +621,8 @@ struct program *partition(const struct propagation *p, const struct partition_op
     if (ok)
         return prog;
     program_free(prog);
+    if (f.text[0]) /* a bug of ours or no memory: the client's frame is told */
+        fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
     return NULL;
 }
 

@@ -94,8 +94,7 @@ static bool identities(struct spmd *s, struct reduction *r, instr_id *inits)
     for (int k = 0; k < r->n; k++) {
         enum op_kind op = simple_reducer(s->src, r->body, k, r->n);
         enum dtype t = source_shape(s, instr_operand(s->src, r->source, (uint32_t)k))->dtype;
-        inits[k] = op == OP_NONE ? (instr_id){ 0 } : reducer_identity(s, op, t);
-        if (!inits[k].i)
+        if (op == OP_NONE || !emit_identity(s, op, t, &inits[k]))
             return false;
     }
     return true;

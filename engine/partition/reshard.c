@@ -785,13 +785,13 @@ static struct pval reshard_tuple(struct spmd *s, struct pval v, sharding_id targ
     instr_id *parts = ARENA_ARRAY(&s->arena, instr_id, b->nelems);
     for (int64_t i = 0; i < b->nelems; i++) {
         struct pval x = { emit_gte(s, v.local, i), b->elems[i],
-                          sub_sharding(s, v.base, from, i) };
-        parts[i] = reshard(s, x, sub_sharding(s, v.base, target, i)).local;
+                          element_sharding(s, v.base, from, i) };
+        parts[i] = reshard(s, x, element_sharding(s, v.base, target, i)).local;
     }
     return pval_make(s, emit_tuple(s, b->nelems, parts), v.base, target);
 }
 
-sharding_id sub_sharding(struct spmd *s, shape_id tuple, sharding_id sh, int64_t i)
+sharding_id element_sharding(struct spmd *s, shape_id tuple, sharding_id sh, int64_t i)
 {
     const struct shape *t = shape_get(s->ir, tuple);
     const struct sharding *x = sharding_get(s->sh, sh);

@@ -156,7 +156,7 @@ static struct tiling give(struct spmd *s, struct tiling a, int j, int i, int64_t
 static struct tiling minor_groups(struct spmd *s, struct tiling a, int n, const int *d,
                                   const int64_t *g)
 {
-    int64_t cut[RANK_ROOM], size = 1, dims[2];
+    int64_t cut[RANK_ROOM] = { 0 }, size = 1, dims[2];
     int perm[RANK_ROOM], minor[RANK_ROOM], naxes = 0, k = 0, nminor = 0;
     bool is_minor[RANK_ROOM] = { false };
     for (int i = 0; i < a.naxes; i++) {

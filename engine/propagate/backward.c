@@ -190,7 +190,7 @@ static sharding_id user_tuple(struct pass *p, instr_id i, instr_id u)
     return best;
 }
 
-/* The tuple to put a get-tuple-element's sharding into, P-127: i's own, or fillers of its kind. */
+/* The tuple to put_sharding() a get-tuple-element's sharding into, P-127: i's own, or fillers of its kind. */
 static sharding_id tuple_base(struct pass *p, instr_id i, instr_id u)
 {
     if (seen(p, i).i)
@@ -328,7 +328,7 @@ static const user_fn rules[OP_COUNT] = {
 
 sharding_id from_user(struct pass *p, instr_id i, instr_id u)
 {
-    if (!can_propagate(p, u) || !spatial(p, u))
+    if (!can_propagate(p, u) || !is_spatial(p, u))
         return none();
     return rules[at(p, u)->op](p, i, u);
 }
@@ -356,8 +356,8 @@ static bool backward_manual(struct pass *p, instr_id i)
         if (!manual(p, y))
             continue;
         p->rule = RULE_MANUAL;
-        offer(p, u[k], y, true, "manual user (P-122 3)");
-        put(p, i, y, u[k]);
+        offer_note(p, u[k], y, true, "manual user (P-122 3)");
+        put_sharding(p, i, y, u[k]);
         p->rule = RULE_BACKWARD;
         return true;
     }
@@ -369,25 +369,27 @@ static bool backward_manual(struct pass *p, instr_id i)
 static bool backward_leaf(struct pass *p, instr_id i, instr_id u)
 {
     int64_t from, n;
-    if (!can_propagate(p, u) || !spatial(p, u) || !taken_leaves(p, i, u, &from, &n) || n != 1 ||
+    if (!can_propagate(p, u) || !is_spatial(p, u) || !taken_leaves(p, i, u, &from, &n) || n != 1 ||
         from >= sharding_get(p->t, seen(p, i))->nelems)
         return false;
     sharding_id old = leaf_seen(p, i, from), cand = user_leaf(p, u, 0), answer = none();
     if (cand.i != old.i)
         answer = improved_leaf(p, at(p, u)->shape, cand, old);
     if (p->sink)
-        offer(p, u, cand, answer.i != 0, answer.i ? "better than what this element had (P-32)"
+        offer_note(p, u, cand, answer.i != 0, answer.i ? "better than what this element had (P-32)"
                                                   : "no better than what this element has (P-32)");
     if (!answer.i)
         return false;
-    put_leaf(p, i, from, answer, u);
+    put_leaf_sharding(p, i, from, answer, u);
     return true;
 }
 
 static bool backward_user(struct pass *p, instr_id i, instr_id u)
 {
     if (at(p, u)->op == OP_GET_TUPLE_ELEMENT && seen(p, i).i &&
-        sharding_get(p->t, seen(p, i))->kind == SHARDING_TUPLE && shape_of(p, u)->kind != SHAPE_TUPLE)
+        sharding_get(p->t, seen(p, i))->kind == SHARDING_TUPLE &&
+        shape_of(p, u)->kind != SHAPE_TUPLE && seen(p, u).i &&
+        sharding_get(p->t, seen(p, u))->kind != SHARDING_MAXIMAL)
         return backward_leaf(p, i, u);
     put_leaves(p);
     sharding_id y = from_user(p, i, u);
@@ -398,7 +400,7 @@ static bool backward_user(struct pass *p, instr_id i, instr_id u)
     return improve(p, i, y, u, false);
 }
 
-bool backward(struct pass *p, instr_id i)
+bool visit_backward(struct pass *p, instr_id i)
 {
     const struct fact *f = fact_of(p, i);
     bool yes = false;
@@ -412,9 +414,9 @@ bool backward(struct pass *p, instr_id i)
     uint32_t n = users_count(p->users, i);
     for (uint32_t k = 0; k < n; k++) {
         if (at(p, u[k])->op == OP_RNG_BIT_GENERATOR) {
-            sharding_id r = single(p, i, sharding_replicated(p->t));
-            offer(p, u[k], r, true, "the state of a random generator is replicated (P-122 5)");
-            put(p, i, r, u[k]);
+            sharding_id r = single_sharding(p, i, sharding_replicated(p->t));
+            offer_note(p, u[k], r, true, "the state of a random generator is replicated (P-122 5)");
+            put_sharding(p, i, r, u[k]);
             return true;
         }
         if (backward_user(p, i, u[k]))

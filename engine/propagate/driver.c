@@ -6,6 +6,7 @@
  * in this sweep, one behind in the next (P-80). */
 #include <string.h>
 
+#include "base/fail.h"
 #include "propagate/internal.h"
 
 enum slot_kind { SLOT_GROUP, SLOT_FORWARD, SLOT_BACKWARD };
@@ -181,7 +182,7 @@ static void push_parameter0(const struct pass *p, comp_id c, struct id_list *out
 {
     const struct computation *comp = comp_at(p->m, c);
     if (comp->nparams)
-        list_push(p->tmp, out, comp->params[0]);
+        id_list_push(p->tmp, out, comp->params[0]);
 }
 
 static int parameter_number(const struct pass *p, instr_id i)
@@ -215,7 +216,7 @@ instr_id caller_operand(const struct pass *p, instr_id parameter)
     return ins->operands[number];
 }
 
-void related(const struct pass *p, instr_id i, struct id_list *out)
+void related_instrs(const struct pass *p, instr_id i, struct id_list *out)
 {
     const struct instr *ins = at(p, i);
     out->n = 0;
@@ -223,18 +224,18 @@ void related(const struct pass *p, instr_id i, struct id_list *out)
         instr_id operand = caller_operand(p, i);
         if (!operand.i)
             return;
-        list_push(p->tmp, out, i);
-        list_push(p->tmp, out, operand);
+        id_list_push(p->tmp, out, i);
+        id_list_push(p->tmp, out, operand);
         return;
     }
     if (ins->op != OP_WHILE && ins->op != OP_CONDITIONAL && ins->op != OP_CALL)
         return; /* custom calls: no helper relates anything */
-    list_push(p->tmp, out, i);
+    id_list_push(p->tmp, out, i);
     if (ins->op == OP_WHILE) {
         const struct attr *body = instr_attr(ins, ATTR_BODY), *cond = instr_attr(ins, ATTR_CONDITION);
         if (!body || !cond)
             return;
-        list_push(p->tmp, out, comp_root(p, body->comp));
+        id_list_push(p->tmp, out, comp_root(p, body->comp));
         push_parameter0(p, body->comp, out);
         push_parameter0(p, cond->comp, out);
         return;
@@ -243,7 +244,7 @@ void related(const struct pass *p, instr_id i, struct id_list *out)
     comp_id *list = ARENA_ARRAY(p->tmp, comp_id, n);
     instr_called(p->m, i, list, n);
     for (int b = 0; b < n; b++)
-        list_push(p->tmp, out, comp_root(p, list[b]));
+        id_list_push(p->tmp, out, comp_root(p, list[b]));
 }
 
 struct pending {
@@ -261,7 +262,7 @@ struct shares {
 static void start_share(struct pass *p, struct pending *f, instr_id x)
 {
     f->list = (struct id_list){ 0 };
-    related(p, x, &f->list);
+    related_instrs(p, x, &f->list);
     bool inside = false;
     for (uint32_t k = 0; k < f->list.n; k++)
         inside = inside || f->list.v[k].i == f->i.i;
@@ -325,7 +326,7 @@ void computation_propagation(struct pass *p, instr_id i)
         if (p->provided[y.i] || p->now[y.i].i == p->now[from.i].i)
             continue;
         INVARIANT(++steps < 10000000, "related instructions never agree");
-        put(p, y, p->now[from.i], from);
+        put_sharding(p, y, p->now[from.i], from);
         vec_push(p->arena, &p->touched, y);
         vec_push(p->tmp, &s.stack, ((struct pending){ .i = y }));
     }
@@ -387,10 +388,10 @@ static bool rule_yes(struct pass *p, instr_id i, enum slot_kind kind)
         return from_group(p, i, &p->groups.v[p->group_of[i.i] - 1]);
     case SLOT_FORWARD:
         p->rule = RULE_FORWARD;
-        return forward(p, i);
+        return visit_forward(p, i);
     case SLOT_BACKWARD:
         p->rule = RULE_BACKWARD;
-        return backward(p, i);
+        return visit_backward(p, i);
     }
     return false;
 }
@@ -430,7 +431,7 @@ bool visit_once(struct pass *p, uint32_t slot)
     return yes;
 }
 
-bool fixpoint(struct pass *p, int stage, int level)
+bool run_level(struct pass *p, int stage, int level)
 {
     p->level = level;
     p->may = p->o.spmd && level > 0;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void list_push(struct arena *a, struct id_list *l, instr_id i)
+void id_list_push(struct arena *a, struct id_list *l, instr_id i)
 {
     if (l->n == l->cap) {
         uint32_t cap = l->cap ? l->cap * 2 : 4;
@@ -15,7 +15,7 @@ void list_push(struct arena *a, struct id_list *l, instr_id i)
     l->v[l->n++] = i;
 }
 
-bool is_root(const struct module *m, instr_id i)
+bool instr_is_root(const struct module *m, instr_id i)
 {
     return comp_at(m, instr_at(m, i)->comp)->root.i == i.i;
 }
@@ -118,8 +118,8 @@ instr_id edit_add(struct edit *e, comp_id c, enum op_kind op, shape_id shape, ui
     e->origin[id.i] = from;
     for (uint32_t k = 0; k < noperands; k++)
         if (!has_operand(e, id, operands[k], k))
-            list_push(e->arena, &e->users[operands[k].i], id);
-    list_push(e->arena, &e->comps[c.i], id);
+            id_list_push(e->arena, &e->users[operands[k].i], id);
+    id_list_push(e->arena, &e->comps[c.i], id);
     return id;
 }
 
@@ -157,7 +157,7 @@ static void remove_unused(struct edit *e, instr_id x)
     const struct instr *ins = instr_at(e->m, x);
     remove_one(e, x);
     for (uint32_t k = 0; k < ins->noperands; k++)
-        list_push(e->arena, &queue, ins->operands[k]);
+        id_list_push(e->arena, &queue, ins->operands[k]);
     for (uint32_t at = 0; at < queue.n; at++) {
         instr_id item = queue.v[at];
         if (!removable(e, item))
@@ -165,7 +165,7 @@ static void remove_unused(struct edit *e, instr_id x)
         ins = instr_at(e->m, item);
         remove_one(e, item);
         for (uint32_t k = 0; k < ins->noperands; k++)
-            list_push(e->arena, &queue, ins->operands[k]);
+            id_list_push(e->arena, &queue, ins->operands[k]);
     }
 }
 
@@ -178,7 +178,7 @@ static void rewrite_operands(struct edit *e, instr_id user, instr_id x, instr_id
         if (v[k].i == x.i)
             v[k] = y;
     if (!had)
-        list_push(e->arena, &e->users[y.i], user);
+        id_list_push(e->arena, &e->users[y.i], user);
 }
 
 void edit_inherit(struct edit *e, instr_id x, instr_id y)
@@ -205,7 +205,7 @@ void edit_replace(struct edit *e, instr_id x, instr_id y, bool unused)
     /* A user that is y itself goes on using x: then x stays. */
     e->users[x.i].n = 0;
     if (keeps)
-        list_push(e->arena, &e->users[x.i], y);
+        id_list_push(e->arena, &e->users[x.i], y);
     if (e->roots[old->comp.i].i == x.i)
         e->roots[old->comp.i] = y;
     if (keeps)
@@ -228,7 +228,7 @@ struct walk {
 static void push_new(struct walk *w, instr_id i)
 {
     if (w->e->mark[i.i] != 2 * w->e->walk + 1)
-        list_push(w->a, &w->stack, i);
+        id_list_push(w->a, &w->stack, i);
 }
 
 static void walk_from(struct walk *w, instr_id start)
@@ -242,7 +242,7 @@ static void walk_from(struct walk *w, instr_id start)
             w->stack.n--;
             if (w->e->mark[top.i] == open) {
                 w->e->mark[top.i] = open + 1;
-                list_push(w->a, w->out, top);
+                id_list_push(w->a, w->out, top);
             }
             continue;
         }

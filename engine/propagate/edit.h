@@ -42,7 +42,7 @@ void edit_order(struct edit *e, comp_id c, bool root_last, struct arena *a, stru
 /* Writes computations back and makes g's origin, users, start, list and removed. */
 void edit_finish(struct edit *e, struct graph *g);
 
-void list_push(struct arena *a, struct id_list *l, instr_id i);
-bool is_root(const struct module *m, instr_id i);
+void id_list_push(struct arena *a, struct id_list *l, instr_id i);
+bool instr_is_root(const struct module *m, instr_id i);
 
 #endif

@@ -231,7 +231,7 @@ static bool is_sole_user(const struct pass *p, instr_id i)
     const instr_id *u = users_of(p->users, i);
     uint32_t n = users_count(p->users, i), others = 0;
     for (uint32_t k = 0; k < n && others < 2; k++)
-        others += !is_root(p->m, u[k]);
+        others += !instr_is_root(p->m, u[k]);
     return others == 1;
 }
 

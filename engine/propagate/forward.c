@@ -31,7 +31,7 @@ static sharding_id spread(struct pass *p, instr_id i, sharding_id s)
 {
     if (!s.i || sharding_get(p->t, s)->kind == SHARDING_TUPLE)
         return s;
-    return single(p, i, s);
+    return single_sharding(p, i, s);
 }
 
 static sharding_id leaf_of(const struct pass *p, instr_id i)
@@ -75,7 +75,7 @@ static bool by_best(const struct pass *p, instr_id i)
            op == OP_COLLECTIVE_PERMUTE;
 }
 
-instr_id representative(const struct pass *p, instr_id i)
+instr_id representative_operand(const struct pass *p, instr_id i)
 {
     const struct instr *ins = at(p, i);
     if (!ins->noperands)
@@ -92,12 +92,12 @@ static bool forward_elementwise(struct pass *p, instr_id i)
     const struct instr *ins = at(p, i);
     bool yes = false;
     if (!p->may) {
-        instr_id x = representative(p, i);
-        return x.i && spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
+        instr_id x = representative_operand(p, i);
+        return x.i && is_spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
     }
     bool aggressive = ins->noperands == 1 && sole(p, i);
     for (uint32_t k = 0; k < ins->noperands; k++)
-        if (spatial(p, ins->operands[k]) &&
+        if (is_spatial(p, ins->operands[k]) &&
             improve(p, i, seen(p, ins->operands[k]), ins->operands[k], aggressive))
             yes = true;
     return yes;
@@ -109,7 +109,7 @@ static bool forward_rng(struct pass *p, instr_id i)
     bool yes = false;
     for (uint32_t k = 0; p->may && k < ins->noperands; k++) {
         instr_id x = ins->operands[k];
-        if (spatial(p, x) && leaf_of(p, x).i &&
+        if (is_spatial(p, x) && leaf_of(p, x).i &&
             improve(p, i, sharding_replicate_all_data(p->t, seen(p, x), shape_of(p, i)->rank), x,
                     sole(p, i)))
             yes = true;
@@ -120,13 +120,13 @@ static bool forward_rng(struct pass *p, instr_id i)
 static bool forward_operand0(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
-    return spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
+    return is_spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
 }
 
 static bool forward_all_reduce(struct pass *p, instr_id i)
 {
-    instr_id x = representative(p, i);
-    return x.i && spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
+    instr_id x = representative_operand(p, i);
+    return x.i && is_spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
 }
 
 /* dimensions={..} of an instruction as ints; false: not as many as wanted (-1: any) or too many. */
@@ -144,7 +144,7 @@ static bool forward_transpose(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
     int perm[RANK_MAX], n;
-    if (!spatial(p, x) || !dims_of(p, i, shape_of(p, i)->rank, perm, &n))
+    if (!is_spatial(p, x) || !dims_of(p, i, shape_of(p, i)->rank, perm, &n))
         return false;
     return improve(p, i, sharding_transpose(p->t, seen(p, x), perm), x, sole(p, i));
 }
@@ -153,7 +153,7 @@ static bool forward_reverse(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
     int dims[RANK_MAX], n;
-    if (!spatial(p, x) || !dims_of(p, i, -1, dims, &n))
+    if (!is_spatial(p, x) || !dims_of(p, i, -1, dims, &n))
         return false;
     return improve(p, i, sharding_reverse(p->t, seen(p, x), n, dims), x, sole(p, i));
 }
@@ -161,7 +161,7 @@ static bool forward_reverse(struct pass *p, instr_id i)
 static bool forward_reshape(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
-    if (!spatial(p, x))
+    if (!is_spatial(p, x))
         return false;
     const struct shape *from = shape_of(p, x), *to = shape_of(p, i);
     sharding_id c =
@@ -182,7 +182,7 @@ static bool dilated(const struct instr *ins, bool window_too)
 static bool forward_select_and_scatter(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
-    return spatial(p, x) && !dilated(at(p, i), false) && improve(p, i, seen(p, x), x, sole(p, i));
+    return is_spatial(p, x) && !dilated(at(p, i), false) && improve(p, i, seen(p, x), x, sole(p, i));
 }
 
 static bool forward_reduce_window(struct pass *p, instr_id i)
@@ -193,7 +193,7 @@ static bool forward_reduce_window(struct pass *p, instr_id i)
         return false;
     for (uint32_t k = 0; k < ins->noperands / 2; k++) {
         instr_id x = ins->operands[k];
-        if (spatial(p, x) && improve(p, i, spread(p, i, seen(p, x)), x, sole(p, i)))
+        if (is_spatial(p, x) && improve(p, i, spread(p, i, seen(p, x)), x, sole(p, i)))
             yes = true;
     }
     return yes;
@@ -203,13 +203,13 @@ static bool forward_get_tuple_element(struct pass *p, instr_id i)
 {
     const struct instr *ins = at(p, i);
     instr_id x = ins->operands[0];
-    if (!spatial(p, x))
+    if (!is_spatial(p, x))
         return false;
     sharding_id s = sub_sharding(p, x, seen(p, x), instr_int(ins, ATTR_INDEX, 0));
     if (!s.i)
         return false;
     if (sharding_is_manual(p->t, s) && sharding_get(p->t, s)->kind == SHARDING_MANUAL) {
-        put(p, i, s, x);
+        put_sharding(p, i, s, x);
         return true;
     }
     return improve(p, i, s, x, sole(p, i));
@@ -223,14 +223,14 @@ static bool forward_tuple(struct pass *p, instr_id i)
     bool any = false, yes = false, had = seen(p, i).i != 0;
     instr_id first = none_instr();
     for (uint32_t k = 0; k < ins->noperands && !any; k++)
-        any = spatial(p, ins->operands[k]);
+        any = is_spatial(p, ins->operands[k]);
     if (!any)
         return false;
     for (uint32_t k = 0; k < ins->noperands && !first.i; k++)
         if (seen(p, ins->operands[k]).i)
             first = ins->operands[k];
     if (!had) {
-        put(p, i, single(p, i, sharding_replicated(p->t)), first);
+        put_sharding(p, i, single_sharding(p, i, sharding_replicated(p->t)), first);
         yes = true;
     }
     if (sharding_get(p->t, seen(p, i))->nelems < shape->nleaves)
@@ -250,9 +250,9 @@ static bool forward_tuple(struct pass *p, instr_id i)
                 bool take = theirs.i != mine.i &&
                             (!had || sharding_more_specific(p->t, theirs, mine));
                 if (p->sink)
-                    offer(p, x, theirs, take, take ? "more specific leaf (P-101)" : "leaf no more specific (P-101)");
+                    offer_note(p, x, theirs, take, take ? "more specific leaf (P-101)" : "leaf no more specific (P-101)");
                 if (take) {
-                    put_leaf(p, i, leaf + j, theirs, x);
+                    put_leaf_sharding(p, i, leaf + j, theirs, x);
                     yes = true;
                 }
             }
@@ -281,7 +281,7 @@ static bool forward_reduce(struct pass *p, instr_id i)
     for (uint32_t k = 0; k < ins->noperands / 2; k++) {
         instr_id x = ins->operands[k];
         sharding_id s = leaf_of(p, x);
-        if (!s.i || !spatial(p, x))
+        if (!s.i || !is_spatial(p, x))
             continue;
         if (sharding_is_manual(p->t, s)) {
             if (improve_sub(p, i, s, k, x, sole(p, i)))
@@ -306,7 +306,7 @@ static bool forward_broadcast(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
     int map[RANK_MAX], n;
-    if (p->level < 3 || !spatial(p, x) || sharding_is_replicated(p->t, seen(p, x)) ||
+    if (p->level < 3 || !is_spatial(p, x) || sharding_is_replicated(p->t, seen(p, x)) ||
         !dims_of(p, i, shape_of(p, x)->rank, map, &n))
         return false;
     return improve(p, i, sharding_broadcast(p->t, seen(p, x), n, map, shape_of(p, i)->rank), x,
@@ -319,7 +319,7 @@ static bool stacks_parameters(const struct pass *p, instr_id i, int dim)
     const struct instr *ins = at(p, i);
     for (uint32_t k = 0; k < ins->noperands; k++) {
         instr_id x = ins->operands[k];
-        if (!spatial(p, x) || at(p, x)->op != OP_RESHAPE ||
+        if (!is_spatial(p, x) || at(p, x)->op != OP_RESHAPE ||
             sharding_num_tiles(p->t, seen(p, x)) <= 1 || sharding_tile(p->t, seen(p, x), dim) != 1)
             return false;
         uint16_t from = at(p, at(p, x)->operands[0])->op;
@@ -331,9 +331,9 @@ static bool stacks_parameters(const struct pass *p, instr_id i, int dim)
 
 static bool forward_concatenate(struct pass *p, instr_id i)
 {
-    instr_id x = representative(p, i);
+    instr_id x = representative_operand(p, i);
     int dims[RANK_MAX], n;
-    if (!x.i || !spatial(p, x) || !dims_of(p, i, 1, dims, &n))
+    if (!x.i || !is_spatial(p, x) || !dims_of(p, i, 1, dims, &n))
         return false;
     if (p->level == 0 && !stacks_parameters(p, i, dims[0]))
         return false;
@@ -342,9 +342,9 @@ static bool forward_concatenate(struct pass *p, instr_id i)
 
 static bool forward_sort(struct pass *p, instr_id i)
 {
-    instr_id x = representative(p, i);
+    instr_id x = representative_operand(p, i);
     int dims[RANK_MAX], n;
-    if (!x.i || !spatial(p, x) || !leaf_of(p, x).i || !dims_of(p, i, 1, dims, &n))
+    if (!x.i || !is_spatial(p, x) || !leaf_of(p, x).i || !dims_of(p, i, 1, dims, &n))
         return false;
     sharding_id s = seen(p, x);
     const struct shape *shape = shape_of(p, x);
@@ -367,7 +367,7 @@ static int differing_dims(const struct shape *a, const struct shape *b, int *out
 static bool forward_slice_operand(struct pass *p, instr_id i, instr_id x)
 {
     int dims[RANK_MAX];
-    if (!spatial(p, x))
+    if (!is_spatial(p, x))
         return false;
     int n = differing_dims(shape_of(p, x), shape_of(p, i), dims);
     return improve(p, i, sharding_replicate_dims(p->t, seen(p, x), n, dims), x, sole(p, i));
@@ -383,7 +383,7 @@ static bool forward_dynamic_update_slice(struct pass *p, instr_id i)
     const struct instr *ins = at(p, i);
     bool yes = forward_slice_operand(p, i, ins->operands[1]);
     instr_id x = ins->operands[0];
-    if (spatial(p, x) && improve(p, i, seen(p, x), x, false))
+    if (is_spatial(p, x) && improve(p, i, seen(p, x), x, false))
         yes = true;
     return yes;
 }
@@ -422,7 +422,7 @@ static bool forward_custom_call(struct pass *p, instr_id i)
         return seen(p, x).i && improve(p, i, seen(p, x), x, sole(p, i));
     case TARGET_SHARDING:
     case TARGET_PASS_THROUGH:
-        return spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
+        return is_spatial(p, x) && improve(p, i, seen(p, x), x, sole(p, i));
     }
     return false;
 }
@@ -484,16 +484,16 @@ static enum verdict forward_manual(struct pass *p, instr_id i)
         if (p->level == 0 && (ins->op == OP_CONCATENATE || ins->op == OP_DYNAMIC_SLICE))
             return STOP_NO;
         p->rule = RULE_MANUAL;
-        sharding_id m = single(p, i, sharding_manual(p->t));
-        offer(p, ins->operands[k], m, true, "manual operand (P-96)");
-        put(p, i, m, ins->operands[k]);
+        sharding_id m = single_sharding(p, i, sharding_manual(p->t));
+        offer_note(p, ins->operands[k], m, true, "manual operand (P-96)");
+        put_sharding(p, i, m, ins->operands[k]);
         p->rule = RULE_FORWARD;
         return STOP_YES;
     }
     return GO_ON;
 }
 
-bool forward(struct pass *p, instr_id i)
+bool visit_forward(struct pass *p, instr_id i)
 {
     if (!can_propagate(p, i) || leaf_manual(p, seen(p, i)))
         return false;

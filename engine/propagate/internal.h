@@ -1,5 +1,5 @@
 /* Inside the pass. One visit function serves the run itself and its explanation: rules read a
- * sharding only by seen() and write only by put(), in the order in which XLA does; they have no
+ * sharding only by seen() and write only by put_sharding(), in the order in which XLA does; they have no
  * other memory (internals.md section 2). Rule numbers: specification P-n. */
 #ifndef GSPMD_PROPAGATE_INTERNAL_H
 #define GSPMD_PROPAGATE_INTERNAL_H
@@ -185,7 +185,7 @@ int64_t leaf_offset(const struct pass *p, instr_id tuple, int64_t k);
 bool facts_make(struct pass *p);
 bool comp_included(const struct pass *p, comp_id c); /* P-53 */
 /* P-65 steps 1 to 9: annotations, related instructions, what is provided. */
-bool setup(struct pass *p);
+bool pass_setup(struct pass *p);
 
 /* ---- shardings ---------------------------------------------------------------------------------- */
 
@@ -193,11 +193,11 @@ static inline sharding_id seen(const struct pass *p, instr_id i)
 {
     return p->now[i.i];
 }
-bool spatial(const struct pass *p, instr_id i); /* P-6 */
+bool is_spatial(const struct pass *p, instr_id i); /* P-6 */
 /* Gives i the sharding s, as the rule that runs, because of cause. */
-void put(struct pass *p, instr_id i, sharding_id s, instr_id cause);
+void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause);
 /* The same for one leaf of a tuple that has a sharding; put_leaves ends a run of them. */
-void put_leaf(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause);
+void put_leaf_sharding(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause);
 void put_leaves(struct pass *p);
 /* Leaf k as a draft has it. */
 sharding_id leaf_seen(struct pass *p, instr_id i, int64_t leaf);
@@ -205,14 +205,14 @@ sharding_id leaf_seen(struct pass *p, instr_id i, int64_t leaf);
 /* P-32, P-33: offers cand, which from brought. */
 bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool aggressive);
 sharding_id improved(struct pass *p, instr_id i, sharding_id cand, sharding_id old, bool aggressive);
-/* P-32 of one leaf of this shape; none when cand is not spatial (P-32 2). */
+/* P-32 of one leaf of a tuple that has a sharding. */
 sharding_id improved_leaf(struct pass *p, shape_id shape, sharding_id cand, sharding_id old);
 /* P-35, k: top-level element. */
 bool improve_sub(struct pass *p, instr_id i, sharding_id cand, int64_t k, instr_id from,
                  bool aggressive);
-void offer(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why);
+void offer_note(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why);
 /* P-8; spread: one leaf candidate for every top-level element. */
-sharding_id single(struct pass *p, instr_id i, sharding_id leaf);
+sharding_id single_sharding(struct pass *p, instr_id i, sharding_id leaf);
 static inline sharding_id none(void)
 {
     return (sharding_id){ 0 };
@@ -227,10 +227,10 @@ sharding_id first_leaf(const struct pass *p, sharding_id s);
 
 /* ---- rules -------------------------------------------------------------------------------------- */
 
-bool forward(struct pass *p, instr_id i);                       /* P-95 */
-bool backward(struct pass *p, instr_id i);                      /* P-122 */
+bool visit_forward(struct pass *p, instr_id i);                       /* P-95 */
+bool visit_backward(struct pass *p, instr_id i);                      /* P-122 */
 sharding_id from_user(struct pass *p, instr_id i, instr_id u);  /* P-123, at p->level */
-instr_id representative(const struct pass *p, instr_id i);      /* P-99 */
+instr_id representative_operand(const struct pass *p, instr_id i);      /* P-99 */
 bool can_propagate(const struct pass *p, instr_id i);           /* P-92, at p->level */
 
 bool forward_dot(struct pass *p, instr_id i);
@@ -241,7 +241,7 @@ bool forward_gather(struct pass *p, instr_id i);
 bool forward_scatter(struct pass *p, instr_id i);
 sharding_id user_gather(struct pass *p, instr_id i, instr_id u);
 sharding_id user_scatter(struct pass *p, instr_id i, instr_id u);
-bool look_ahead(struct pass *p, instr_id i, sharding_id *out);  /* P-107 */
+bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out);  /* P-107 */
 
 bool from_group(struct pass *p, instr_id i, const struct group *g);     /* P-83 */
 bool open_from_group(struct pass *p, instr_id i, const struct group *g);
@@ -250,17 +250,17 @@ bool open_from_users(struct pass *p, instr_id i, instr_id *partner);
 uint64_t open_dims_of(const struct pass *p, instr_id i, bool *bad);     /* unspecified_dims */
 
 void computation_propagation(struct pass *p, instr_id i);       /* P-81, into p->touched */
-void related(const struct pass *p, instr_id i, struct id_list *out); /* P-73 */
+void related_instrs(const struct pass *p, instr_id i, struct id_list *out); /* P-73 */
 
 bool slots_make(struct pass *p);
-bool fixpoint(struct pass *p, int stage, int level);            /* P-77; false: stopped */
+bool run_level(struct pass *p, int stage, int level);            /* P-77; false: stopped */
 /* One visit outside the driver: what why_candidates repeats. */
 bool visit_once(struct pass *p, uint32_t slot);
 instr_id caller_operand(const struct pass *p, instr_id parameter); /* P-73; none */
 
 void align_groups(struct pass *p);                              /* P-82 */
 void relay_barriers(struct pass *p);                            /* P-84 */
-void remove_barriers(struct pass *p, struct edit *e);           /* P-85 */
-void restore(struct pass *p);                                   /* P-86..P-89 */
+void remove_barriers(struct pass *p);                           /* P-85 */
+void restore_boundary(struct pass *p);                                   /* P-86..P-89 */
 
 #endif

@@ -123,7 +123,7 @@ static bool process_group(struct pass *p, instr_id i, struct marks *marks, bool 
     if (at(p, x)->op == OP_PARAMETER)
         return fail(p, i, "a shard group on a parameter that propagation may not change");
     if (!p->now[x.i].i)
-        put(p, x, sharding_unknown(p->t), i);
+        put_sharding(p, x, sharding_unknown(p->t), i);
     marks->kind[x.i] = marks->kind[i.i];
     marks->number[x.i] = marks->number[i.i];
     *remove = true;
@@ -148,7 +148,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
         c->attrs = NULL;
         edit_replace(e, i, copy, false);
         p->n = module_ninstrs(p->m);
-        put(p, copy, s, none_instr());
+        put_sharding(p, copy, s, none_instr());
         marks->kind[copy.i] = marks->kind[i.i];
         marks->number[copy.i] = marks->number[i.i];
         p->changed = true;
@@ -161,7 +161,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
     if (open)
         p->open[i.i] = open;
     else if (!p->now[operand.i].i)
-        put(p, operand, p->now[i.i], i);
+        put_sharding(p, operand, p->now[i.i], i);
     p->rule = RULE_ANNOTATION;
     if (remove) {
         edit_replace(e, i, operand, false);
@@ -236,6 +236,16 @@ static bool unique_device(const struct pass *p, instr_id i, int64_t *device)
     return p->now[i.i].i && sharding_unique_device(p->t, p->now[i.i], device);
 }
 
+static bool misplaced(const struct pass *p, instr_id i, int64_t is, instr_id channel, int64_t device)
+{
+    return diag_error(p->d, p->m->source, at(p, i)->at,
+                      "Instruction: %s is on device: %" PRId64 ", which conflicts with device: %" PRId64
+                      " of channel instruction: %s",
+                      name_text(p->ir, at(p, i)->name), is, device,
+                      name_text(p->ir, at(p, channel)->name));
+}
+
+/* P-72: a body that communicates lives on the device that does. */
 static bool place_body(struct pass *p, instr_id loop)
 {
     const struct attr *body = instr_attr(at(p, loop), ATTR_BODY);
@@ -243,22 +253,19 @@ static bool place_body(struct pass *p, instr_id loop)
         return true;
     const struct computation *c = comp_at(p->m, body->comp);
     int64_t device = -1, other;
-    bool fixed = false;
-    for (uint32_t k = 0; k < c->ninstrs && !fixed; k++)
-        fixed = communicates(at(p, c->instrs[k])) && unique_device(p, c->instrs[k], &device);
-    if (!fixed)
+    instr_id channel = none_instr();
+    for (uint32_t k = 0; k < c->ninstrs && !channel.i; k++)
+        if (communicates(at(p, c->instrs[k])) && unique_device(p, c->instrs[k], &device))
+            channel = c->instrs[k];
+    if (!channel.i)
         return true;
     for (uint32_t k = 0; k < c->ninstrs; k++)
-        if (unique_device(p, c->instrs[k], &other) && other != device && c->instrs[k].i != c->root.i)
-            return fail(p, loop, "Instruction is on a different device than the communication of its while body");
+        if (unique_device(p, c->instrs[k], &other) && other != device)
+            return misplaced(p, c->instrs[k], other, channel, device);
     if (unique_device(p, loop, &other) && other != device)
-        return fail(p, loop, "Instruction is on a different device than the communication of its body");
-    if (unique_device(p, c->root, &other)) {
-        if (other != device)
-            return fail(p, loop, "Instruction is on a different device than its body's root");
-        return true;
-    }
-    put(p, c->root, single(p, c->root, sharding_maximal(p->t, device)), loop);
+        return misplaced(p, loop, other, channel, device);
+    if (!unique_device(p, c->root, &other))
+        put_sharding(p, c->root, single_sharding(p, c->root, sharding_maximal(p->t, device)), loop);
     return true;
 }
 
@@ -289,14 +296,14 @@ static void map_called(struct pass *p, instr_id i)
 static void share_first(struct pass *p, instr_id i)
 {
     struct id_list l = { 0 };
-    related(p, i, &l);
+    related_instrs(p, i, &l);
     instr_id first = { 0 };
     for (uint32_t k = 0; k < l.n && !first.i; k++)
         if (p->now[l.v[k].i].i)
             first = l.v[k];
     for (uint32_t k = 0; first.i && k < l.n; k++)
         if (p->now[l.v[k].i].i != p->now[first.i].i)
-            put(p, l.v[k], p->now[first.i], first);
+            put_sharding(p, l.v[k], p->now[first.i], first);
 }
 
 static bool for_controlled(struct pass *p, bool place)
@@ -372,7 +379,7 @@ static bool copy_root_while(struct pass *p, struct edit *e)
     instr_id copy = edit_add(e, p->m->entry, OP_COPY, at(p, root)->shape, 1, &root, NULL,
                              (struct origin){ { 0 }, 0 });
     if (p->now[root.i].i)
-        put(p, copy, p->now[root.i], root);
+        put_sharding(p, copy, p->now[root.i], root);
     e->roots[p->m->entry.i] = copy;
     p->n = module_ninstrs(p->m);
     p->changed = true;
@@ -405,10 +412,10 @@ static void replace_unknown(struct pass *p)
             continue;
         const struct sharding *s = sharding_get(p->t, p->now[k]);
         if (s->kind == SHARDING_UNKNOWN)
-            put(p, (instr_id){ k }, replicated, none_instr());
+            put_sharding(p, (instr_id){ k }, replicated, none_instr());
         for (int64_t j = 0; s->kind == SHARDING_TUPLE && j < s->nelems; j++)
             if (sharding_is_unknown(p->t, s->elems[j]))
-                put_leaf(p, (instr_id){ k }, j, replicated, none_instr());
+                put_leaf_sharding(p, (instr_id){ k }, j, replicated, none_instr());
         put_leaves(p);
     }
 }
@@ -446,11 +453,11 @@ static void log_given(struct pass *p)
         if (sharding_has_manual(p->t, s))
             p->any_manual = true;
         p->now[k] = none();
-        put(p, (instr_id){ k }, s, none_instr());
+        put_sharding(p, (instr_id){ k }, s, none_instr());
     }
 }
 
-bool setup(struct pass *p)
+bool pass_setup(struct pass *p)
 {
     struct edit e;
     uint32_t cap = p->n + count_annotations(p) + 2;

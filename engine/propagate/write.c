@@ -3,7 +3,7 @@
 
 #include "propagate/internal.h"
 
-bool spatial(const struct pass *p, instr_id i)
+bool is_spatial(const struct pass *p, instr_id i)
 {
     return p->now[i.i].i && sharding_is_spatial(p->t, p->now[i.i]);
 }
@@ -25,7 +25,7 @@ static void record(struct pass *p, instr_id i, int64_t leaf, sharding_id before,
         p->time.seq++;
 }
 
-void put(struct pass *p, instr_id i, sharding_id s, instr_id cause)
+void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
 {
     if (p->draft.i == i.i)
         put_leaves(p);
@@ -56,7 +56,7 @@ sharding_id leaf_seen(struct pass *p, instr_id i, int64_t leaf)
     return sharding_get(p->t, p->now[i.i])->elems[leaf];
 }
 
-void put_leaf(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause)
+void put_leaf_sharding(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause)
 {
     open_draft(p, i);
     record(p, i, leaf, p->leaves[leaf], s, cause);
@@ -74,7 +74,7 @@ void put_leaves(struct pass *p)
 
 /* ---- candidates ---------------------------------------------------------------------------------- */
 
-void offer(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why)
+void offer_note(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why)
 {
     if (!p->sink || p->trial)
         return;
@@ -106,6 +106,13 @@ static sharding_id improved_shape(struct pass *p, shape_id shape, sharding_id ca
                                            p->may, aggressive);
     *slot = (struct improved_slot){ cand, old, answer, shape.i, flags };
     return answer;
+}
+
+/* Inside a tuple no refinement is asked for: P-32 6 is for array shapes. */
+sharding_id improved_leaf(struct pass *p, shape_id shape, sharding_id cand, sharding_id old)
+{
+    const struct shape *s = shape_get(p->ir, shape);
+    return sharding_improved(p->t, cand, old, false, s->rank, s->dims, p->may, false);
 }
 
 sharding_id improved(struct pass *p, instr_id i, sharding_id cand, sharding_id old, bool aggressive)
@@ -149,15 +156,15 @@ bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool a
     sharding_id old = seen(p, i);
     sharding_id answer = improved(p, i, cand, old, aggressive);
     if (p->sink)
-        offer(p, from, cand, answer.i != 0,
+        offer_note(p, from, cand, answer.i != 0,
               answer.i ? why_taken(p, cand, old, answer) : why_not(p, i, cand, old));
     if (!answer.i)
         return false;
-    put(p, i, answer, from);
+    put_sharding(p, i, answer, from);
     return true;
 }
 
-sharding_id single(struct pass *p, instr_id i, sharding_id leaf)
+sharding_id single_sharding(struct pass *p, instr_id i, sharding_id leaf)
 {
     const struct shape *s = shape_of(p, i);
     return s->kind == SHAPE_TUPLE ? sharding_tuple_of(p->t, s->nleaves, leaf) : leaf;
@@ -202,13 +209,13 @@ bool improve_sub(struct pass *p, instr_id i, sharding_id cand, int64_t k, instr_
     sharding_id answer =
         cand.i == old.i ? none() : improved_shape(p, shape->elems[k], cand, old, aggressive);
     if (p->sink)
-        offer(p, from, cand, answer.i != 0,
+        offer_note(p, from, cand, answer.i != 0,
               answer.i ? why_taken(p, cand, old, answer) : "no better than this element's (P-35)");
     if (!answer.i)
         return false;
     if (!seen(p, i).i)
-        put(p, i, single(p, i, sharding_replicated(p->t)), from);
-    put_leaf(p, i, leaf, answer, from);
+        put_sharding(p, i, single_sharding(p, i, sharding_replicated(p->t)), from);
+    put_leaf_sharding(p, i, leaf, answer, from);
     put_leaves(p);
     return true;
 }

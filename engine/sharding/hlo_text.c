@@ -22,7 +22,7 @@ struct items {
 struct reader {
     struct lexer l;
     struct arena *arena;
-    bool remarks; /* some leaf has metadata or a group */
+    bool remarks; /* some leaf has metadata, a group, or devices in a list */
 };
 
 static const char *const item_words[] = {
@@ -118,8 +118,8 @@ static bool read_braced(struct lexer *l, const char **text, size_t *n)
 
 static bool read_record(struct reader *r, struct items *it)
 {
-    const char *text;
-    size_t n;
+    const char *text = "";
+    size_t n = 0;
     if (!read_braced(&r->l, &text, &n))
         return false;
     vec_push(r->arena, &it->meta, arena_strndup(r->arena, text, n));
@@ -250,7 +250,20 @@ static void note_leaf(struct reader *r, struct items *it, struct sharding_leaf_n
                                          .nmeta = (int)it->meta.n,
                                          .meta = it->meta.v,
                                          .listed = it->tile && it->listed };
-    r->remarks = r->remarks || it->group_kind || it->meta.n;
+    r->remarks = r->remarks || it->group_kind || it->meta.n || note->listed;
+}
+
+/* Metadata and groups behind a mesh spelling, and the closing brace. */
+static bool read_mesh_remarks(struct reader *r, struct items *it)
+{
+    while (!lex_take(&r->l, '}')) {
+        (void)lex_take(&r->l, ',');
+        if (!read_item(r, it))
+            return false;
+        if (it->tile || it->replicated || it->manual || it->maximal || it->unknown)
+            return lex_error(&r->l, r->l.i, 1, "the sharding is said twice");
+    }
+    return true;
 }
 
 /* Behind the opening brace of a leaf, with the closing one. */
@@ -260,7 +273,7 @@ static bool read_leaf(struct reader *r, sharding_id *out, struct sharding_leaf_n
     size_t at = l->i - 1;
     struct items it = { .naxes = 0 };
     if (at_mesh_sharding(l)) {
-        if (!read_mesh_sharding(l, out))
+        if (!read_mesh_sharding(l, out) || !read_mesh_remarks(r, &it))
             return false;
     } else if (lex_is(l, '}')) {
         return lex_error(l, at, l->i - at, "an empty sharding");

@@ -206,6 +206,17 @@ sharding_id sharding_rebuild(struct shardings *t, sharding_id s, struct tiling a
 /* rank more data axes of tile 1 inserted at position at. */
 sharding_id sharding_insert_dims(struct shardings *t, sharding_id s, int at, int n);
 
+/* Dimensions of a dot by role, P-105: position i of the lists of both sides belong together. */
+struct sharding_dot {
+    int rank[2], nbatch, ncontract, nfree[2];
+    const int *batch[2], *contract[2], *free[2];
+};
+/* P-126, S-36: sharding of operand k from the result's (none: not given) and, with use_other, from the
+ * other operand's (none: not given). may: merging of partial shardings allowed. */
+sharding_id sharding_infer_dot_operand(struct shardings *t, const struct sharding_dot *dot, int k,
+                                       sharding_id result, sharding_id other, bool use_other,
+                                       bool may);
+
 /* ---- grouping, P-50, P-51, S-37..S-47 --------------------------------------------------------- */
 
 /* Devices cut into groups: groups is [ngroups, size]; inner describes the data inside one group in
@@ -254,7 +265,7 @@ struct sharding_note {
     uint32_t len;
     sharding_id id; /* what the text means */
     int64_t nleaves;
-    /* per leaf, arrays of nleaves (NULL: none has a group or metadata) */
+    /* per leaf, arrays of nleaves (NULL: none has a group, metadata or a device list) */
     const struct sharding_leaf_note {
         int8_t group_kind; /* 0 none, 1 shard_as, 2 shard_like */
         int64_t group;
@@ -296,6 +307,10 @@ int mesh_find_axis(const struct mesh *m, const char *name, size_t n); /* -1 */
 /* Reads the words behind `mesh`: data=2 model=4 [order=[4,2]T(1,0)|order=0,1,3,2]; names go to a. */
 bool mesh_parse(struct shardings *t, struct arena *a, const struct source *src, uint32_t off,
                 const char *p, size_t n, struct mesh *out, struct diag *d) MUST_CHECK;
+/* Replica groups by mesh axes: mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)) {'x'}. out is a tiling
+ * [number of groups, size]; off: where p lies in src. */
+bool mesh_groups_parse(struct shardings *t, const struct source *src, uint32_t off, const char *p,
+                       size_t n, size_t *used, struct tiling *out, struct diag *d) MUST_CHECK;
 void mesh_print(const struct shardings *t, const struct mesh *m, struct str *out);
 
 /* A dimension's entry in axes: `data`, `(data,model)`, `_`, `?`, `model:(2)2`. */

@@ -70,7 +70,7 @@ void put_shape(struct printer *p, shape_id s, bool with_layout)
 
 static void put_percent(struct printer *p)
 {
-    if (p->m->print_style & STYLE_PERCENT)
+    if (p->percent)
         put(p, "%", 1);
 }
 
@@ -495,11 +495,20 @@ static void put_header_rest(struct printer *p, const bool *seen)
     }
 }
 
+static bool says_anything(const struct printer *p)
+{
+    const struct module *m = p->m;
+    return m->is_scheduled || m->nto_output || m->nto_parameters || m->num_partitions > 0 ||
+           m->replica_count > 0 || (p->o && p->o->header_frontend);
+}
+
 static void put_header(struct printer *p)
 {
     const struct module *m = p->m;
     if (m->before)
         put(p, m->before, m->before_len);
+    if (!m->name.i && m->nheader == 0 && !says_anything(p))
+        return; /* snippets have no such line */
     puts_(p, "HloModule ");
     puts_(p, m->name.i ? name_text(m->ir, m->name) : "module");
     bool seen[MEANINGS] = { false };
@@ -560,7 +569,8 @@ static bool print_module(struct printer *p)
 static void open_printer(struct printer *p, const struct module *m,
                          const struct hlo_print_options *o, struct str *out)
 {
-    *p = (struct printer){ .m = m, .o = o, .out = out };
+    *p = (struct printer){ .m = m, .o = o, .out = out,
+                           .percent = (m->print_style & STYLE_PERCENT) != 0 };
     arena_open(&p->tmp);
     p->scratch = STR_IN(&p->tmp);
 }

@@ -446,25 +446,36 @@ static bool skip_signature(struct hlo *r, struct computation *c)
     return true;
 }
 
-/* Behind an error: the next line that begins a definition or ends the computation. */
-static void recover(struct hlo *r)
+/* Whether only blanks stand between the cursor and the start of its line. */
+static bool line_start(const struct hlo *r)
 {
-    for (;;) {
-        const char *nl = memchr(r->p, '\n', (size_t)(r->end - r->p));
-        if (!nl) {
-            r->p = r->end;
-            return;
+    const char *q = r->p;
+    while (q > r->base && hlo_class[(unsigned char)q[-1]] & CH_BLANK)
+        q--;
+    return q > r->base && q[-1] == '\n';
+}
+
+/* Behind an error: goes to the next line that begins a definition or ends the computation. The cursor
+ * may be there already, when the error was found at the end of what was read. */
+static void recover(struct hlo *r, const char *failed)
+{
+    bool here = r->p > failed && line_start(r);
+    for (;; here = false) {
+        if (!here) {
+            const char *nl = memchr(r->p, '\n', (size_t)(r->end - r->p));
+            if (!nl) {
+                r->p = r->end;
+                return;
+            }
+            r->p = nl + 1;
         }
-        r->p = nl + 1;
         const char *q = r->p;
         while (hlo_class[(unsigned char)*q] & CH_BLANK)
             q++;
-        if (*q == '}') {
-            if (q == r->p)
-                return;
+        bool margin = q == r->base || q[-1] == '\n';
+        if (*q == '}' && !margin)
             continue; /* an inner brace, indented */
-        }
-        if (*q == '%' || is_word(*q)) {
+        if (*q == '}' || *q == '%' || is_word(*q)) {
             r->p = q;
             return;
         }
@@ -528,7 +539,7 @@ static void read_closer(struct hlo *r, struct computation *c)
     r->p = stop;
 }
 
-static bool read_body(struct hlo *r, comp_id id)
+static bool read_body(struct hlo *r)
 {
     r->root = (instr_id){ 0 };
     r->root_at = NULL;
@@ -544,14 +555,14 @@ static bool read_body(struct hlo *r, comp_id id)
             r->stop = true;
             return FAIL(r, r->p, 1, "interrupted");
         }
-        (void)id;
+        const char *start = r->p;
         if (hlo_instr(r))
             continue;
         if (r->nerrors >= ERROR_LIMIT)
             r->stop = true;
         if (r->stop)
             return false;
-        recover(r);
+        recover(r, start);
     }
 }
 
@@ -614,7 +625,7 @@ static bool read_computation(struct hlo *r)
         r->m->entry = comp;
     }
     int errors = r->nerrors;
-    if (!read_body(r, comp))
+    if (!read_body(r))
         return false;
     if (errors == r->nerrors && c->first.i == 0)
         FAIL(r, name, n, "computation '%.*s' is empty", (int)n, name);
@@ -705,7 +716,7 @@ static void read_module(struct hlo *r)
     if (!read_header(r)) {
         if (r->stop)
             return;
-        recover(r); /* the computations may have errors of their own */
+        recover(r, r->p); /* the computations may have errors of their own */
     }
     read_tables(r);
     for (skip(r); r->p < r->end && !r->stop; skip(r)) {
@@ -726,29 +737,44 @@ static void read_module(struct hlo *r)
         choose_entry(r);
 }
 
+/* The module is in no pass arena: it is freed on the way of a failure. */
+static bool guarded(struct hlo *r)
+{
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        read_module(r);
+        fail_leave(&f);
+        return true;
+    }
+    freelocale(r->plain);
+    module_free(r->m);
+    fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+}
+
 struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d)
 {
     const char *former = diag_stage(d, "parse");
-    struct arena hold = { 0 };
+    struct arena hold = { 0 }, *tmp;
     arena_open(&hold);
     struct hlo *r = ARENA_NEW(&hold, struct hlo);
+    tmp = &r->tmp;
     r->c = c;
-    r->m = module_new(c, (name_id){ 0 });
-    r->m->source = src;
     r->src = src;
     r->tick = tick;
     r->d = d;
     r->base = r->p = src->text;
     r->end = src->text + src->len;
-    r->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    arena_open(&r->tmp);
-    map_init(&r->comps, &r->tmp);
+    arena_open(tmp);
+    map_init(&r->comps, tmp);
     fill_words(r);
-    read_module(r);
+    r->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    r->m = module_new(c, (name_id){ 0 });
+    r->m->source = src;
+    (void)guarded(r);
     struct module *m = r->m;
     bool ok = r->nerrors == 0;
     freelocale(r->plain);
-    arena_close(&r->tmp);
+    arena_close(tmp);
     arena_close(&hold);
     diag_stage(d, former);
     if (ok)

@@ -14,6 +14,7 @@ struct printer {
     const struct hlo_print_options *o;
     struct str *out; /* NULL: bytes are only counted */
     int64_t n;
+    bool percent; /* names begin with it */
     struct arena tmp;
     struct str scratch;
     struct text *shapes; /* by shape id, without and with layout; NULL: not kept */

@@ -18,9 +18,6 @@
 
 #include "text/text.h"
 
-bool mesh_groups_parse(struct shardings *t, const struct source *src, uint32_t off, const char *p,
-                       size_t n, size_t *used, struct tiling *groups, struct diag *d) MUST_CHECK;
-
 enum { SHAPE_CACHE = 4096, VALUE_CACHE = 1024, OP_SLOTS = 512, KEY_SLOTS = 512 };
 
 /* A piece of the text that was read before, with what it meant. */

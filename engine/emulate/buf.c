@@ -1,0 +1,86 @@
+/* Counted buffers and the pools that they come from. */
+#include "emulate/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER 64 /* keeps data aligned for vectors */
+#define SMALLEST 6
+
+_Static_assert(sizeof(struct buf) <= HEADER, "a buffer's header fits in front of its data");
+
+static int class_of(int64_t bytes)
+{
+    int c = 0;
+    while (c < POOL_CLASSES && ((int64_t)1 << (c + SMALLEST)) < bytes)
+        c++;
+    return c;
+}
+
+struct buf *buf_new(struct pool *p, int64_t bytes)
+{
+    int c = class_of(bytes);
+    struct buf *b = NULL;
+    if (c < POOL_CLASSES && p->free[c]) {
+        b = p->free[c];
+        p->free[c] = b->next;
+    } else {
+        size_t room = c < POOL_CLASSES ? (size_t)1 << (c + SMALLEST)
+                                       : ((size_t)bytes + HEADER - 1) / HEADER * HEADER;
+        b = fail_allocation_due() ? NULL : aligned_alloc(HEADER, HEADER + room);
+        if (!b)
+            fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for an array of %" PRId64 " bytes", bytes);
+        b->data = (char *)b + HEADER;
+    }
+    atomic_init(&b->refs, 1);
+    b->klass = (int8_t)(c < POOL_CLASSES ? c : -1);
+    b->bytes = bytes;
+    b->poison = NULL;
+    b->next = NULL;
+    return b;
+}
+
+struct buf *buf_borrow(const void *data, int64_t bytes, const uint8_t *poison, int64_t count)
+{
+    struct buf *b = aligned_alloc(HEADER, HEADER);
+    if (!b)
+        fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for a buffer");
+    memset(b, 0, sizeof *b);
+    atomic_init(&b->refs, 2);
+    b->klass = -2;
+    b->bytes = bytes;
+    memcpy(&b->data, &data, sizeof data); /* never written: nobody is ever alone with it */
+    if (poison && memchr(poison, 1, (size_t)count)) {
+        b->poison = malloc((size_t)count + 1);
+        if (!b->poison) {
+            free(b);
+            fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for shadow bits");
+        }
+        memcpy(b->poison, poison, (size_t)count);
+    }
+    return b;
+}
+
+void buf_drop(struct pool *p, struct buf *b)
+{
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    free(b->poison);
+    b->poison = NULL;
+    if (b->klass >= 0 && p) {
+        b->next = p->free[b->klass];
+        p->free[b->klass] = b;
+    } else {
+        free(b);
+    }
+}
+
+void pool_free(struct pool *p)
+{
+    for (int c = 0; c < POOL_CLASSES; c++)
+        while (p->free[c]) {
+            struct buf *b = p->free[c];
+            p->free[c] = b->next;
+            free(b);
+        }
+}

@@ -1,0 +1,267 @@
+/* The program as it is handed over: what is alive of the module under construction, renumbered,
+ * named and copied into a module of its own, with its notes.
+ */
+#include "partition/internal.h"
+
+#include <string.h>
+
+struct finish {
+    struct spmd *s;
+    const struct module *from;
+    struct module *to;
+    struct arena tmp;
+    instr_id *id;        /* old -> new */
+    comp_id *comp;
+    struct map loans;    /* literals of the source: not copied */
+    struct map names;    /* taken */
+    struct map reasons;  /* text as it is -> copy in the program */
+    int64_t counter[OP_COUNT];
+};
+
+/* ---- copies that the new module owns ------------------------------------------------------------------- */
+
+static const struct literal *own_literal(struct finish *f, const struct literal *l)
+{
+    uint64_t x;
+    if (!l || map_get(&f->loans, (uint64_t)(uintptr_t)l, &x))
+        return l;
+    return literal_new(f->to, l->shape, l->data);
+}
+
+static struct attr own_attr(struct finish *f, struct attr a)
+{
+    struct arena *m = &f->to->arena;
+    switch ((enum attr_type)a.type) {
+    case ATTR_TYPE_NONE:
+    case ATTR_TYPE_INT:
+    case ATTR_TYPE_BOOL:
+    case ATTR_TYPE_IDENT:
+    case ATTR_TYPE_FLOAT:
+        break;
+    case ATTR_TYPE_INTS:
+    case ATTR_TYPE_SLICE:
+    case ATTR_TYPE_PADDING:
+        a.ints = arena_copy(m, a.ints, a.n, sizeof *a.ints);
+        break;
+    case ATTR_TYPE_STRING:
+    case ATTR_TYPE_RAW:
+        a.text = arena_strndup(m, a.text, a.n);
+        break;
+    case ATTR_TYPE_COMP:
+        a.comp = f->comp[a.comp.i];
+        break;
+    case ATTR_TYPE_COMPS: {
+        comp_id *list = ARENA_ARRAY(m, comp_id, a.n);
+        for (uint32_t k = 0; k < a.n; k++)
+            list[k] = f->comp[a.comps[k].i];
+        a.comps = list;
+        break;
+    }
+    case ATTR_TYPE_WINDOW: {
+        struct window *w = arena_copy(m, a.window, 1, sizeof *w);
+        w->dims = arena_copy(m, w->dims, w->rank, sizeof *w->dims);
+        w->text = NULL;
+        a.window = w;
+        break;
+    }
+    case ATTR_TYPE_CONV:
+        a.conv = arena_copy(m, a.conv, 1, sizeof *a.conv);
+        break;
+    case ATTR_TYPE_GROUPS: {
+        struct replica_groups *g = arena_copy(m, a.groups, 1, sizeof *g);
+        g->text = NULL;
+        if (!g->none && !g->uniform) {
+            int64_t n = 0;
+            for (int64_t i = 0; i < g->nlists; i++)
+                n += g->sizes[i];
+            g->ids = arena_copy(m, g->ids, n, sizeof *g->ids);
+            g->sizes = arena_copy(m, g->sizes, g->nlists, sizeof *g->sizes);
+        }
+        a.groups = g;
+        break;
+    }
+    case ATTR_TYPE_PAIRS: {
+        struct permute_pairs *p = arena_copy(m, a.pairs, 1, sizeof *p);
+        p->text = NULL;
+        if (p->kind == PAIRS_LIST)
+            p->list = arena_copy(m, p->list, 2 * p->n, sizeof *p->list);
+        a.pairs = p;
+        break;
+    }
+    case ATTR_TYPE_INSTRS:
+        a.n = 0;
+        a.instrs = NULL;
+        break;
+    }
+    return a;
+}
+
+static const char *own_reason(struct finish *f, const char *reason)
+{
+    uint64_t at;
+    if (!reason)
+        return NULL;
+    if (map_get(&f->reasons, (uint64_t)(uintptr_t)reason, &at))
+        return (const char *)(uintptr_t)at;
+    const char *copy = arena_strdup(&f->s->prog->arena, reason);
+    map_put(&f->reasons, (uint64_t)(uintptr_t)reason, (uint64_t)(uintptr_t)copy);
+    return copy;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------ */
+
+static bool taken(const struct finish *f, name_id n)
+{
+    uint64_t x;
+    return map_get(&f->names, n.i, &x);
+}
+
+static name_id numbered(struct finish *f, const char *word, int64_t *counter)
+{
+    for (;;) {
+        const char *text = arena_printf(&f->tmp, "%s.%" PRId64, word, ++*counter);
+        name_id n = name_put(f->s->ir, text, strlen(text));
+        if (!taken(f, n)) {
+            map_put(&f->names, n.i, 1);
+            return n;
+        }
+    }
+}
+
+static name_id unique(struct finish *f, name_id want)
+{
+    int64_t counter = 0;
+    if (!taken(f, want)) {
+        map_put(&f->names, want.i, 1);
+        return want;
+    }
+    return numbered(f, arena_strdup(&f->tmp, name_text(f->s->ir, want)), &counter);
+}
+
+static name_id instr_name(struct finish *f, const struct instr *in)
+{
+    if (in->op == OP_PARAMETER && in->name.i)
+        return unique(f, in->name);
+    return numbered(f, op_name((enum op_kind)in->op), &f->counter[in->op]);
+}
+
+/* ---- computations -------------------------------------------------------------------------------------------- */
+
+static void copy_instr(struct finish *f, comp_id to, instr_id old)
+{
+    const struct instr *in = instr_at(f->from, old);
+    struct attr attrs[256];
+    instr_id *ops = ARENA_ARRAY(&f->tmp, instr_id, in->noperands + 1);
+    int n = 0;
+    for (uint32_t k = 0; k < in->noperands; k++)
+        ops[k] = f->id[in->operands[k].i];
+    for (int k = 0; k < in->nattrs; k++)
+        if (in->attrs[k].type != ATTR_TYPE_INSTRS)
+            attrs[n++] = own_attr(f, in->attrs[k]);
+    instr_id id = instr_new(f->to, to, (enum op_kind)in->op, in->shape, in->noperands, ops, n, attrs);
+    struct instr *out = instr_at(f->to, id);
+    out->literal = own_literal(f, in->literal);
+    out->metadata = in->metadata;
+    out->metadata_len = in->metadata_len;
+    out->frontend = in->frontend;
+    out->frontend_len = in->frontend_len;
+    out->opcode_text = in->opcode_text;
+    out->name = instr_name(f, in);
+    f->id[old.i] = id;
+}
+
+static void copy_computation_out(struct finish *f, comp_id old, const struct users *users)
+{
+    const struct computation *c = comp_at(f->from, old);
+    comp_id to = comp_new(f->to, unique(f, c->name));
+    f->comp[old.i] = to;
+    uint32_t n;
+    const instr_id *order = comp_post_order(f->from, old, users, &f->tmp, &n);
+    for (uint32_t k = 0; k < c->nparams; k++)
+        copy_instr(f, to, c->params[k]);
+    for (uint32_t k = 0; k < n; k++)
+        if (instr_at(f->from, order[k])->op != OP_PARAMETER)
+            copy_instr(f, to, order[k]);
+    comp_finish(f->to, to, f->id[c->root.i]);
+    comp_at(f->to, to)->entry = c->entry;
+}
+
+static void copy_notes(struct finish *f)
+{
+    struct program *p = f->s->prog;
+    uint32_t n = module_ninstrs(f->to);
+    p->nodes = n;
+    p->notes = ARENA_ARRAY(&p->arena, struct node_note, (int64_t)n + 1);
+    p->node_sharding = ARENA_ARRAY(&p->arena, sharding_id, (int64_t)n + 1);
+    for (uint32_t old = 1; old <= module_ninstrs(f->from); old++) {
+        instr_id id = f->id[old];
+        if (!id.i || (int64_t)old >= f->s->info.n)
+            continue;
+        const struct node_info *x = &f->s->info.v[old];
+        p->notes[id.i] = x->note;
+        p->notes[id.i].reason = own_reason(f, x->note.reason);
+        p->node_sharding[id.i] = x->sharding;
+    }
+    p->nremats = f->s->remats.n;
+    p->remats = arena_copy(&p->arena, f->s->remats.v, p->nremats, sizeof *p->remats);
+    for (int64_t i = 0; i < p->nremats; i++)
+        p->remats[i].reason = own_reason(f, p->remats[i].reason);
+}
+
+/* Aliases and donations keep their meaning: parameters and outputs are the same ones. */
+static void copy_header_attrs(struct finish *f)
+{
+    const struct module *src = f->s->src;
+    struct header_attr *h = ARENA_ARRAY(&f->to->arena, struct header_attr, src->nheader + 1);
+    int n = 0;
+    for (int i = 0; i < src->nheader; i++) {
+        const char *key = name_text(f->s->ir, src->header[i].key);
+        if (strcmp(key, "input_output_alias") == 0 || strcmp(key, "buffer_donor") == 0)
+            h[n++] = src->header[i];
+    }
+    f->to->header = h;
+    f->to->nheader = n;
+}
+
+static void entry_params(struct finish *f)
+{
+    const struct computation *c = comp_at(f->to, f->to->entry);
+    for (uint32_t k = 0; k < c->nparams; k++)
+        instr_at(f->to, c->params[k])->sharding = f->s->prog->param_sharding[k];
+}
+
+bool program_finish(struct spmd *s, comp_id entry)
+{
+    struct finish f = { .s = s, .from = s->out };
+    arena_open(&f.tmp);
+    map_init(&f.loans, &f.tmp);
+    map_init(&f.names, &f.tmp);
+    map_init(&f.reasons, &f.tmp);
+    /* The propagation outlives the program; a rewritten copy of its module does not. */
+    for (uint32_t i = 1; s->src == s->prop->graph->module && i <= module_ninstrs(s->src); i++) {
+        const struct literal *l = instr_at(s->src, (instr_id){ i })->literal;
+        if (l)
+            map_put(&f.loans, (uint64_t)(uintptr_t)l, 1);
+    }
+    f.to = module_new(s->ir, s->out->name);
+    f.to->num_partitions = s->out->num_partitions;
+    f.to->replica_count = s->out->replica_count;
+    f.to->tables = s->out->tables;
+    f.to->tables_len = s->out->tables_len;
+    f.to->print_style = s->out->print_style;
+    f.id = ARENA_ARRAY(&f.tmp, instr_id, (int64_t)module_ninstrs(f.from) + 1);
+    f.comp = ARENA_ARRAY(&f.tmp, comp_id, (int64_t)module_ncomps(f.from) + 1);
+    struct users users;
+    users_make(f.from, &f.tmp, &users);
+    uint32_t n;
+    const comp_id *order = module_call_order(f.from, false, &f.tmp, &n);
+    for (uint32_t k = 0; k < n; k++)
+        copy_computation_out(&f, order[k], &users);
+    f.to->entry = f.comp[entry.i];
+    copy_header_attrs(&f);
+    entry_params(&f);
+    copy_notes(&f);
+    arena_close(&f.tmp);
+    s->prog->module = f.to;
+    return true;
+}

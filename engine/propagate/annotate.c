@@ -1,0 +1,1 @@
+#include "propagate/propagate.h"

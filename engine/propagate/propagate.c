@@ -1,0 +1,167 @@
+/* The pass from end to end, P-65. */
+#include "propagate/propagate.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+#include "propagate/internal.h"
+
+static bool any_true(const bool *v, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (v[k])
+            return true;
+    return false;
+}
+
+static const bool *copy_bools(struct arena *a, const bool *v, int64_t *n)
+{
+    if (*n <= 0) {
+        *n = 1;
+        return ARENA_NEW(a, bool);
+    }
+    return arena_copy(a, v, *n, sizeof *v);
+}
+
+static void pass_open(struct pass *p, struct propagation *out, const struct propagation_options *o)
+{
+    struct arena *a = &out->arena;
+    p->g = out->graph;
+    p->m = p->g->module;
+    p->ir = p->m->ir;
+    p->t = p->ir->shardings;
+    p->users = &p->g->users;
+    p->n = module_ninstrs(p->m);
+    p->arena = a;
+    p->o = *o;
+    p->o.to_output = copy_bools(a, o->to_output, &p->o.nto_output);
+    p->o.to_parameters = copy_bools(a, o->to_parameters, &p->o.nto_parameters);
+    const char **threads = ARENA_ARRAY(a, const char *, o->nthreads + 1);
+    for (int k = 0; k < o->nthreads; k++)
+        threads[k] = arena_strdup(a, o->threads[k]);
+    p->o.threads = threads;
+    p->any_out = any_true(p->o.to_output, p->o.nto_output);
+    p->any_parameter = any_true(p->o.to_parameters, p->o.nto_parameters);
+    p->improved = ARENA_ARRAY(a, struct improved_slot, IMPROVED_SLOTS);
+}
+
+static bool interrupted(struct diag *d)
+{
+    const char *code = diag_stage(d, "interrupted");
+    diag_error(d, NULL, (struct span){ 0, 0 }, "interrupted");
+    diag_stage(d, code);
+    return false;
+}
+
+/* Stages: 0..3 the levels, 4 level 3 again, 5 the end. */
+static bool run(struct pass *p)
+{
+    if (!pass_setup(p))
+        return false;
+    slots_make(p);
+    for (int level = 0; level <= LEVEL_LAST; level++)
+        if (!run_level(p, level, level))
+            return interrupted(p->d);
+    p->time = (struct prop_time){ 4, 0, 0, 0 };
+    align_groups(p);
+    relay_barriers(p);
+    if (!run_level(p, 4, LEVEL_LAST))
+        return interrupted(p->d);
+    p->time = (struct prop_time){ 5, 0, 0, 0 };
+    relay_barriers(p);
+    remove_barriers(p);
+    restore_boundary(p);
+    return true;
+}
+
+/* P-none: shardings as they stand; the history is what the module gives. */
+static void run_none(struct pass *p)
+{
+    p->now = ARENA_ARRAY(p->arena, sharding_id, p->n + 1);
+    p->provided = ARENA_ARRAY(p->arena, bool, p->n + 1);
+    p->open = ARENA_ARRAY(p->arena, uint64_t, p->n + 1);
+    p->caller = ARENA_ARRAY(p->arena, instr_id, module_ncomps(p->m) + 1);
+    p->group_of = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
+    p->rule = RULE_ANNOTATION;
+    for (uint32_t k = 1; k <= p->n; k++) {
+        sharding_id s = at(p, (instr_id){ k })->sharding;
+        if (s.i)
+            put_sharding(p, (instr_id){ k }, s, none_instr());
+    }
+    facts_make(p);
+}
+
+/* The log by time becomes a list an instruction, each still by time. */
+static void history_make(struct propagation *out, const struct pass *p)
+{
+    struct arena *a = &out->arena;
+    uint32_t total = (uint32_t)p->log.n;
+    out->first = ARENA_ARRAY(a, uint32_t, p->n + 2);
+    out->writes = ARENA_ARRAY(a, struct prop_write, total + 1);
+    out->nwrites = total;
+    for (uint32_t k = 0; k < total; k++)
+        out->first[p->log.v[k].instr.i + 1]++;
+    for (uint32_t k = 1; k <= p->n + 1; k++)
+        out->first[k] += out->first[k - 1];
+    uint32_t *next = arena_copy(p->tmp, out->first, p->n + 2, sizeof *next);
+    for (uint32_t k = 0; k < total; k++)
+        out->writes[next[p->log.v[k].instr.i]++] = p->log.v[k].write;
+}
+
+static bool work(struct propagation *out, const struct propagation_options *o, struct tick *tick,
+                 struct arena *tmp, struct diag *d)
+{
+    struct pass *p = ARENA_NEW(&out->arena, struct pass);
+    out->state = p;
+    p->tmp = tmp;
+    p->tick = tick;
+    p->d = d;
+    pass_open(p, out, o);
+    if (o->none)
+        run_none(p);
+    else if (!run(p))
+        return false;
+    history_make(out, p);
+    out->final = p->now;
+    out->provided = p->provided;
+    out->open = p->open;
+    out->changed = p->changed;
+    out->visits = p->visits;
+    out->iterations = p->sweeps;
+    p->tmp = NULL;
+    p->tick = NULL;
+    p->d = NULL;
+    return true;
+}
+
+struct propagation *propagate(struct graph *g, const struct propagation_options *o, struct tick *tick,
+                              struct diag *d)
+{
+    struct arena own = { 0 };
+    struct propagation *out = ARENA_NEW(&own, struct propagation);
+    out->arena = own;
+    out->graph = g;
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f)) {
+        propagation_free(out);
+        fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+    }
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    bool ok = work(out, o, tick, &tmp, d);
+    arena_close(&tmp);
+    fail_leave(&f);
+    if (ok)
+        return out;
+    propagation_free(out);
+    return NULL;
+}
+
+void propagation_free(struct propagation *p)
+{
+    if (!p)
+        return;
+    graph_free(p->graph);
+    struct arena own = p->arena; /* p itself lies in it */
+    arena_free(&own);
+}

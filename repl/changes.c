@@ -1,0 +1,112 @@
+/* What an edit changed, in three lines. */
+#include <string.h>
+
+#include "repl/commands.h"
+
+enum { COUNT_COLLECTIVES_UP_TO = 20000 /* instructions: beyond, comms is asked for when wanted */ };
+
+const struct strategy *edit_begin(struct call *c)
+{
+    return document_strategy(c->sh->doc);
+}
+
+static sharding_id final_of(const struct propagation *p, instr_id i, uint32_t site)
+{
+    const struct graph *g = p->graph;
+    uint32_t n = g->start[i.i + 1] - g->start[i.i];
+    return site < n ? p->final[g->list[g->start[i.i] + site].i] : (sharding_id){ 0 };
+}
+
+int64_t compare_shardings(struct call *c, const struct propagation *a, const struct propagation *b,
+                          struct change **list)
+{
+    VEC(struct change) v = { 0 };
+    const struct module *m = document_module(c->sh->doc);
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        instr_id i = { k };
+        uint32_t na = a->graph->start[k + 1] - a->graph->start[k], nb = b->graph->start[k + 1] - b->graph->start[k];
+        for (uint32_t site = 0; site < (na > nb ? na : nb); site++) {
+            struct change x = { i, final_of(a, i, site), final_of(b, i, site) };
+            if (x.before.i == x.after.i)
+                continue;
+            vec_push(&c->arena, &v, x);
+            break;
+        }
+    }
+    *list = v.v;
+    return v.n;
+}
+
+/* Line 2: how many shardings changed, and the first of them. */
+static void say_shardings(struct call *c, const struct strategy *before)
+{
+    struct document *doc = c->sh->doc;
+    const struct propagation *old = strategy_propagation(doc, before, call_tick(c), NULL);
+    const struct propagation *new = document_propagation(doc, call_tick(c), NULL);
+    if (!old || !new)
+        return;
+    struct change *list;
+    int64_t n = compare_shardings(c, old, new, &list);
+    if (c->json) {
+        json_put_int(&c->js, "changed", n);
+        return;
+    }
+    if (n == 0) {
+        out(c, "no sharding changed\n");
+        return;
+    }
+    struct str s = STR_IN(&c->arena);
+    int shown = 0;
+    for (int64_t k = 0; k < n && s.n < 70 && shown < 4; k++, shown++)
+        str_addf(&s, "%s%s %s", k ? ", " : "", tensor_name(c, list[k].instr), spelled(c, list[k].after));
+    out(c, "%s of %u shardings changed: %s%s\n", with_commas(&c->arena, n), module_ninstrs(document_module(doc)),
+        str_text(&s), shown < n ? ", ..." : "");
+}
+
+/* Line 3: collectives before and after. */
+static void say_collectives(struct call *c, const struct strategy *before)
+{
+    struct document *doc = c->sh->doc;
+    if (document_devices(doc) <= 0 || document_is_partitioned(doc) ||
+        module_ninstrs(document_module(doc)) > COUNT_COLLECTIVES_UP_TO)
+        return;
+    const struct collective *list;
+    int64_t n, total, n0, total0;
+    if (!strategy_collectives(doc, document_strategy(doc), &list, &n, &total, call_tick(c), NULL))
+        return;
+    bool had = strategy_collectives(doc, before, &list, &n0, &total0, call_tick(c), NULL);
+    if (c->json) {
+        json_put_int(&c->js, "collectives", n);
+        json_put_int(&c->js, "bytes", total);
+        return;
+    }
+    if (!had)
+        out(c, "collectives: %" PRId64 ", %s a device\n", n, nice_bytes(&c->arena, total));
+    else if (n == n0 && total == total0)
+        out(c, "collectives: %" PRId64 " as before, %s a device\n", n, nice_bytes(&c->arena, total));
+    else
+        out(c, "collectives: %" PRId64 " -> %" PRId64 ", %s -> %s a device\n", n0, n, nice_bytes(&c->arena, total0),
+            nice_bytes(&c->arena, total));
+}
+
+int edit_finish(struct call *c, const struct strategy *before)
+{
+    struct document *doc = c->sh->doc;
+    const struct strategy *now = document_strategy(doc);
+    c->sh->unsaved = true;
+    if (!document_module(doc) || now == before)
+        return STATUS_OK;
+    if (now->propagation_key != before->propagation_key) {
+        if (!document_propagation(doc, call_tick(c), c->d)) {
+            int status = call_failed(c);
+            if (document_strategy(doc)->parent == before && !edit_undo(doc, NULL))
+                return STATUS_INTERNAL;
+            return status;
+        }
+        if (!c->sh->quiet || c->json)
+            say_shardings(c, before);
+    }
+    if (now->key != before->key && (!c->sh->quiet || c->json))
+        say_collectives(c, before);
+    return STATUS_OK;
+}

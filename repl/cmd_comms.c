@@ -1,0 +1,494 @@
+/* comms: the collectives of the partitioned program. blame: whose they are. */
+#include <string.h>
+
+#include "repl/commands.h"
+
+/* ---- words for collectives ----------------------------------------------------------------------------- */
+
+const char *collective_axes(struct call *c, const struct collective *k, int *naxes, const char **names)
+{
+    *naxes = 0;
+    const struct mesh *mesh = document_mesh(c->sh->doc);
+    if (!mesh || k->kind == OP_COLLECTIVE_PERMUTE || k->groups.naxes != 2)
+        return "";
+    if (!mesh_axes_of_groups(document_ir(c->sh->doc)->shardings, mesh, k->groups, &c->arena, naxes, names))
+        return "";
+    struct str s = STR_IN(&c->arena);
+    for (int a = 0; a < *naxes; a++)
+        str_addf(&s, "%s%s", a ? "," : "", names[a]);
+    return str_text(&s);
+}
+
+static const char *tiling_text(struct call *c, struct tiling t)
+{
+    struct str s = STR_IN(&c->arena);
+    tiling_print(document_ir(c->sh->doc)->shardings, t, &s);
+    return str_text(&s);
+}
+
+const char *groups_text(struct call *c, const struct collective *k)
+{
+    if (k->kind == OP_COLLECTIVE_PERMUTE)
+        return NULL;
+    if (k->groups.naxes == 2)
+        return tiling_text(c, k->groups);
+    if (!k->raw)
+        return NULL;
+    if (k->raw->text)
+        return arena_strndup(&c->arena, k->raw->text, k->raw->len);
+    struct str s = STR_IN(&c->arena);
+    str_addc(&s, '{');
+    int64_t at = 0;
+    for (int64_t g = 0; g < k->raw->nlists; g++) {
+        str_adds(&s, g ? ",{" : "{");
+        for (int64_t v = 0; v < k->raw->sizes[g]; v++)
+            str_addf(&s, "%s%" PRId64, v ? "," : "", k->raw->ids[at++]);
+        str_addc(&s, '}');
+    }
+    str_addc(&s, '}');
+    return str_text(&s);
+}
+
+const char *collective_label(struct call *c, const struct module *m, const struct collective *k)
+{
+    struct str s = STR_IN(&c->arena);
+    instr_label(m, k->instr, true, &s);
+    return str_text(&s);
+}
+
+instr_id served_by(struct call *c, const struct program *p, instr_id node)
+{
+    const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
+    if (!p || !prop || !p->notes || node.i > module_ninstrs(p->module) || !p->notes[node.i].source.i)
+        return (instr_id){ 0 };
+    instr_id source = prop->graph->origin[p->notes[node.i].source.i].source;
+    return source.i <= module_ninstrs(document_module(c->sh->doc)) ? source : (instr_id){ 0 };
+}
+
+static const char *served_label(struct call *c, const struct program *p, instr_id node, bool full)
+{
+    if (!p || !p->notes || !p->notes[node.i].source.i)
+        return NULL;
+    const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
+    instr_id i = served_by(c, p, node);
+    struct str s = STR_IN(&c->arena);
+    if (i.i) {
+        const struct module *m = document_module(c->sh->doc);
+        if (!full)
+            return label_of(c, i);
+        /* JSON prints names exactly as loaded. */
+        str_addf(&s, "%s/%s", name_text(m->ir, comp_at(m, instr_at(m, i)->comp)->name), name_text(m->ir, instr_at(m, i)->name));
+        return str_text(&s);
+    }
+    instr_label(prop->graph->module, p->notes[node.i].source, !full, &s);
+    return str_text(&s);
+}
+
+/* Pairs of a permute as a list, when they are few. */
+static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most, int64_t *out_pairs)
+{
+    struct shardings *t = document_ir(c->sh->doc)->shardings;
+    int64_t n = 0;
+    if (p->kind == PAIRS_LIST) {
+        if (p->n > most)
+            return -1;
+        memcpy(out_pairs, p->list, (size_t)p->n * 2 * sizeof *out_pairs);
+        return p->n;
+    }
+    int64_t cells = order_get(t, p->from.order)->ndevices;
+    if (cells > 4096)
+        return -1;
+    int64_t index[32];
+    for (int64_t cell = 0; cell < cells; cell++) {
+        int64_t from = order_device(t, p->from.order, cell), to;
+        if (p->kind == PAIRS_TILINGS) {
+            to = order_device(t, p->to.order, cell);
+            if (to == from)
+                continue;
+        } else {
+            if (p->from.naxes > 32)
+                return -1;
+            tiling_index(t, p->from, from, index);
+            int64_t size = p->from.dims[p->axis];
+            if (p->limit > 0 && index[p->axis] >= p->limit)
+                continue;
+            int64_t span = p->limit > 0 && p->wrap ? p->limit : size, at = index[p->axis] + p->shift;
+            if (p->wrap)
+                at = ((at % span) + span) % span;
+            if (at < 0 || at >= size || (p->limit > 0 && at >= p->limit))
+                continue;
+            index[p->axis] = at;
+            to = tiling_device(t, p->from, index);
+        }
+        if (n == most)
+            return -1;
+        out_pairs[2 * n] = from;
+        out_pairs[2 * n++ + 1] = to;
+    }
+    return n;
+}
+
+static void json_pairs(struct call *c, const struct permute_pairs *p)
+{
+    if (!p) {
+        json_put_null(&c->js, "pairs");
+        return;
+    }
+    int64_t pairs[128];
+    int64_t n = list_pairs(c, p, 64, pairs);
+    if (n >= 0) {
+        json_put_open(&c->js, "pairs", '[');
+        for (int64_t k = 0; k < n; k++) {
+            json_open(&c->js, '[');
+            json_int(&c->js, pairs[2 * k]);
+            json_int(&c->js, pairs[2 * k + 1]);
+            json_close(&c->js, ']');
+        }
+        json_close(&c->js, ']');
+        return;
+    }
+    if (p->kind == PAIRS_LIST) {
+        json_put_open(&c->js, "pairs", '[');
+        for (int64_t k = 0; k < p->n; k++) {
+            json_open(&c->js, '[');
+            json_int(&c->js, p->list[2 * k]);
+            json_int(&c->js, p->list[2 * k + 1]);
+            json_close(&c->js, ']');
+        }
+        json_close(&c->js, ']');
+        return;
+    }
+    json_put_open(&c->js, "pairs", '{');
+    json_put_string(&c->js, "from", tiling_text(c, p->from));
+    if (p->kind == PAIRS_TILINGS) {
+        json_put_string(&c->js, "to", tiling_text(c, p->to));
+    } else {
+        json_put_int(&c->js, "axis", p->axis);
+        json_put_int(&c->js, "shift", p->shift);
+        json_put_bool(&c->js, "wrap", p->wrap);
+        if (p->limit)
+            json_put_int(&c->js, "limit", p->limit);
+    }
+    json_close(&c->js, '}');
+}
+
+static const char *pairs_words(struct call *c, const struct permute_pairs *p)
+{
+    int64_t pairs[16];
+    int64_t n = p ? list_pairs(c, p, 8, pairs) : -1;
+    if (n < 0)
+        return p && p->kind == PAIRS_SHIFT ? arena_printf(&c->arena, "by %" PRId64 " along %s", p->shift, tiling_text(c, p->from)) : "";
+    struct str s = STR_IN(&c->arena);
+    for (int64_t k = 0; k < n; k++)
+        str_addf(&s, "%s%" PRId64 "->%" PRId64, k ? " " : "", pairs[2 * k], pairs[2 * k + 1]);
+    return str_text(&s);
+}
+
+const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total)
+{
+    int64_t counts[OP_COUNT] = { 0 };
+    for (int64_t k = 0; k < n; k++)
+        counts[list[k].kind]++;
+    struct str s = STR_IN(&c->arena);
+    for (int op = 0; op < OP_COUNT; op++)
+        if (counts[op])
+            str_addf(&s, "%s%" PRId64 " %s", s.n ? ", " : "", counts[op], op_name((enum op_kind)op));
+    if (!s.n)
+        return "no collectives";
+    return arena_printf(&c->arena, "%s; %s sent by each device", str_text(&s), nice_bytes(&c->arena, total));
+}
+
+/* ---- comms -------------------------------------------------------------------------------------------- */
+
+static const char *reducer_name(struct call *c, const struct module *m, instr_id i)
+{
+    (void)c;
+    comp_id comps[2];
+    if (instr_called(m, i, comps, 2) < 1)
+        return NULL;
+    return op_name((enum op_kind)instr_at(m, comp_at(m, comps[0])->root)->op);
+}
+
+struct axis_bytes {
+    const char *name;
+    int64_t bytes;
+};
+
+static void json_collective(struct call *c, const struct module *m, const struct program *p, const struct collective *k)
+{
+    const struct instr *in = instr_at(m, k->instr);
+    const char *names[MESH_MAX_AXES];
+    int naxes;
+    json_open(&c->js, '{');
+    json_put_string(&c->js, "computation", name_text(m->ir, comp_at(m, in->comp)->name));
+    json_put_string(&c->js, "name", name_text(m->ir, in->name));
+    json_put_string(&c->js, "kind", op_name(k->kind));
+    json_put_string(&c->js, "shape", shape_text(c, in->shape));
+    json_put_open(&c->js, "operand_shapes", '[');
+    for (uint32_t o = 0; o < in->noperands; o++)
+        json_string(&c->js, shape_text(c, instr_at(m, in->operands[o])->shape));
+    json_close(&c->js, ']');
+    bool reduces = k->kind == OP_ALL_REDUCE || k->kind == OP_REDUCE_SCATTER;
+    json_put_string(&c->js, "op", reduces ? reducer_name(c, m, k->instr) : NULL);
+    if (k->dimension >= 0)
+        json_put_int(&c->js, "dimension", k->dimension);
+    else
+        json_put_null(&c->js, "dimension");
+    json_put_string(&c->js, "groups", groups_text(c, k));
+    json_put_int(&c->js, "group_size", k->group_size);
+    collective_axes(c, k, &naxes, names);
+    json_put_open(&c->js, "axes", '[');
+    for (int a = 0; a < naxes; a++)
+        json_string(&c->js, names[a]);
+    json_close(&c->js, ']');
+    json_pairs(c, k->pairs);
+    int64_t channel = instr_int(in, ATTR_CHANNEL_ID, -1);
+    if (channel >= 0)
+        json_put_int(&c->js, "channel", channel);
+    else
+        json_put_null(&c->js, "channel");
+    json_put_int(&c->js, "trip_count", k->trip_count);
+    json_put_bool(&c->js, "trip_known", k->trip_known);
+    if (k->branch >= 0)
+        json_put_int(&c->js, "branch", k->branch);
+    else
+        json_put_null(&c->js, "branch");
+    json_put_int(&c->js, "bytes", k->bytes);
+    json_put_string(&c->js, "for", served_label(c, p, k->instr, true));
+    json_put_string(&c->js, "reason", p && p->notes ? p->notes[k->instr.i].reason : NULL);
+    instr_id loaded = served_by(c, p, k->instr);
+    const char *place = place_of(c, loaded);
+    if (place[0])
+        json_put_string(&c->js, "source", place);
+    json_close(&c->js, '}');
+}
+
+/* Bytes by axes: a collective over several axes counts under their names joined by a comma. */
+static struct axis_bytes *bytes_by_axes(struct call *c, const struct collective *list, int64_t n, int *count)
+{
+    VEC(struct axis_bytes) v = { 0 };
+    const char *names[MESH_MAX_AXES];
+    for (int64_t k = 0; k < n; k++) {
+        int naxes;
+        const char *axes = collective_axes(c, &list[k], &naxes, names);
+        if (!axes[0])
+            continue;
+        int64_t at = 0;
+        while (at < v.n && strcmp(v.v[at].name, axes))
+            at++;
+        if (at == v.n) {
+            struct axis_bytes fresh = { axes, 0 };
+            vec_push(&c->arena, &v, fresh);
+        }
+        v.v[at].bytes += list[k].bytes;
+    }
+    *count = (int)v.n;
+    return v.v;
+}
+
+void table_collectives(struct call *c, const struct module *m, const struct program *p, const struct collective *list,
+                       int64_t n)
+{
+    static const char *const heads[] = { "collective", "name", "shape", ">bytes", "over", "times", "for", "because", NULL };
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    const char *names[MESH_MAX_AXES];
+    for (int64_t k = 0; k < n; k++) {
+        const struct collective *x = &list[k];
+        int naxes;
+        const char *axes = collective_axes(c, x, &naxes, names), *groups = groups_text(c, x);
+        const char **row = table_row(&t);
+        row[0] = op_name(x->kind);
+        row[1] = collective_label(c, m, x);
+        row[2] = shape_text(c, instr_at(m, x->instr)->shape);
+        row[3] = with_commas(&c->arena, x->bytes);
+        row[4] = axes[0] ? axes : x->kind == OP_COLLECTIVE_PERMUTE ? pairs_words(c, x->pairs) : groups ? groups : "";
+        row[5] = !x->trip_known ? "x ?" : x->trip_count != 1 ? arena_printf(&c->arena, "x %" PRId64, x->trip_count) : "";
+        row[6] = served_label(c, p, x->instr, false);
+        row[7] = p && p->notes ? p->notes[x->instr.i].reason : NULL;
+    }
+    table_print(c, &t, true);
+}
+
+/* Fall-backs are said wherever bytes are counted: those bytes are not what XLA would send. */
+static void warn_fallbacks(struct call *c, const struct program *p)
+{
+    const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
+    int64_t fallbacks = 0, whole = 0;
+    const struct remat_note *first = NULL, *first_whole = NULL;
+    for (int64_t k = 0; p && k < p->nremats; k++) {
+        if (p->remats[k].fallback) {
+            fallbacks++;
+            first = first ? first : &p->remats[k];
+        } else {
+            whole++;
+            first_whole = first_whole ? first_whole : &p->remats[k];
+        }
+    }
+    if (fallbacks)
+        diag_warn(c->d, NULL, (struct span){ 0, 0 }, "%" PRId64 " instruction%s replicated, computed, sliced (%s, for one%s%s): doctor lists them",
+                  fallbacks, fallbacks == 1 ? "" : "s", working_label(c, prop->graph, first->source), first->reason ? ": " : "",
+                  first->reason ? first->reason : "");
+    if (whole)
+        diag_warn(c->d, NULL, (struct span){ 0, 0 },
+                  "%" PRId64 " array%s made whole on every device to change the sharding (%s, from %s to %s): reshard %s tells more",
+                  whole, whole == 1 ? "" : "s", working_label(c, prop->graph, first_whole->source),
+                  spelled(c, first_whole->from), spelled(c, first_whole->to), working_label(c, prop->graph, first_whole->source));
+}
+
+int cmd_comms(struct call *c)
+{
+    struct document *doc = c->sh->doc;
+    const struct collective *list;
+    int64_t n, total;
+    if (!document_collectives(doc, &list, &n, &total, call_tick(c), c->d))
+        return call_failed(c);
+    const struct program *p = document_is_partitioned(doc) ? NULL : document_program(doc, call_tick(c), c->d);
+    const struct module *m = p ? p->module : document_module(doc);
+    int naxes;
+    struct axis_bytes *by = bytes_by_axes(c, list, n, &naxes);
+    if (p)
+        warn_fallbacks(c, p);
+    if (c->json) {
+        json_put_open(&c->js, "collectives", '[');
+        for (int64_t k = 0; k < n; k++)
+            json_collective(c, m, p, &list[k]);
+        json_close(&c->js, ']');
+        json_put_int(&c->js, "bytes", total);
+        json_put_open(&c->js, "axes_bytes", '{');
+        for (int k = 0; k < naxes; k++)
+            json_put_int(&c->js, by[k].name, by[k].bytes);
+        json_close(&c->js, '}');
+        return STATUS_OK;
+    }
+    int64_t shown = call_rows(c, n);
+    table_collectives(c, m, p, list, shown);
+    call_more(c, shown, n, "collectives");
+    out(c, "%s\n", comms_summary(c, list, n, total));
+    if (naxes > 0) {
+        struct str s = STR_IN(&c->arena);
+        for (int k = 0; k < naxes; k++)
+            str_addf(&s, "%s%s %s", k ? ", " : "", by[k].name, nice_bytes(&c->arena, by[k].bytes));
+        out(c, "by axis: %s\n", str_text(&s));
+    }
+    return STATUS_OK;
+}
+
+int cmd_partition(struct call *c)
+{
+    const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
+    if (!p)
+        return call_failed(c);
+    const struct collective *list;
+    int64_t n, total, fallbacks = 0;
+    if (!document_collectives(c->sh->doc, &list, &n, &total, call_tick(c), c->d))
+        return call_failed(c);
+    for (int64_t k = 0; k < p->nremats; k++)
+        fallbacks += p->remats[k].fallback;
+    if (c->json) {
+        json_put_int(&c->js, "devices", p->num_partitions);
+        json_put_int(&c->js, "nodes", module_ninstrs(p->module));
+        json_put_int(&c->js, "collectives", n);
+        json_put_int(&c->js, "bytes", total);
+        json_put_int(&c->js, "fallbacks", fallbacks);
+        json_put_int(&c->js, "whole_arrays", p->nremats - fallbacks);
+        return STATUS_OK;
+    }
+    out(c, "%s devices, %s instructions each: %s\n", with_commas(&c->arena, p->num_partitions),
+        with_commas(&c->arena, module_ninstrs(p->module)), comms_summary(c, list, n, total));
+    if (p->nremats)
+        out(c, "%" PRId64 " whole arrays made to reshard, %" PRId64 " fall-backs: doctor lists them\n", p->nremats - fallbacks, fallbacks);
+    return STATUS_OK;
+}
+
+/* ---- blame --------------------------------------------------------------------------------------------- */
+
+static bool find_collective(struct call *c, const struct module *m, const struct program *p, const struct collective *list,
+                            int64_t n, int64_t *at)
+{
+    const char *name = c->args[0].text;
+    if (name[0] == '%')
+        name++;
+    for (*at = 0; *at < n; ++*at)
+        if (!strcmp(name_text(m->ir, instr_at(m, list[*at].instr)->name), name) || !strcmp(collective_label(c, m, &list[*at]), name))
+            return true;
+    for (*at = 0; *at < n; ++*at) {
+        const char *full = served_label(c, p, list[*at].instr, true), *brief = served_label(c, p, list[*at].instr, false);
+        if ((full && !strcmp(full, name)) || (brief && !strcmp(brief, name)))
+            return true;
+    }
+    diag_stage(c->d, "name");
+    diag_error(c->d, c->src, call_span(c, 0), "no collective is named '%s', and none is for such an instruction", name);
+    if (n == 0)
+        diag_hint(c->d, "the program has no collectives");
+    else
+        diag_hint(c->d, "comms lists them: %s, ...", collective_label(c, m, &list[0]));
+    return false;
+}
+
+static void say_value(struct call *c, const char *what, const struct program *p, const struct module *m, instr_id node)
+{
+    const char *served = served_label(c, p, node, false);
+    sharding_id s = p->node_sharding ? p->node_sharding[node.i] : (sharding_id){ 0 };
+    struct str label = STR_IN(&c->arena);
+    instr_label(m, node, true, &label);
+    out(c, "  %-10s %s %s%s%s%s%s\n", what, str_text(&label), shape_text(c, instr_at(m, node)->shape), served ? ", of " : "",
+        served ? served : "", s.i ? "  " : "", s.i ? spelled(c, s) : "");
+}
+
+int cmd_blame(struct call *c)
+{
+    const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
+    const struct collective *list;
+    int64_t n, total, at;
+    if (!p || !document_collectives(c->sh->doc, &list, &n, &total, call_tick(c), c->d) ||
+        !find_collective(c, p->module, p, list, n, &at))
+        return call_failed(c);
+    const struct module *m = p->module;
+    const struct collective *k = &list[at];
+    const struct node_note *note = &p->notes[k->instr.i];
+    instr_id loaded = served_by(c, p, k->instr);
+    const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
+    struct users users;
+    users_make(m, &c->arena, &users);
+    if (c->json) {
+        json_put_open(&c->js, "collective", '{');
+        json_put_string(&c->js, "name", name_text(m->ir, instr_at(m, k->instr)->name));
+        json_put_string(&c->js, "kind", op_name(k->kind));
+        json_put_int(&c->js, "bytes", k->bytes);
+        json_close(&c->js, '}');
+        json_put_string(&c->js, "for", served_label(c, p, k->instr, true));
+        json_put_string(&c->js, "reason", note->reason);
+        json_put_string(&c->js, "from", hlo_text(c, note->from));
+        json_put_string(&c->js, "to", hlo_text(c, note->to));
+        const struct instr *in = instr_at(m, k->instr);
+        json_put_string(&c->js, "producer", in->noperands ? served_label(c, p, in->operands[0], true) : NULL);
+        json_put_open(&c->js, "consumers", '[');
+        for (uint32_t u = 0; u < users_count(&users, k->instr) && u < 16; u++)
+            json_string(&c->js, served_label(c, p, users_of(&users, k->instr)[u], true));
+        json_close(&c->js, ']');
+        json_put_string(&c->js, "source", place_of(c, loaded));
+        return STATUS_OK;
+    }
+    table_collectives(c, m, p, k, 1);
+    if (loaded.i) {
+        const struct module *lm = document_module(c->sh->doc);
+        out(c, "  %-10s %s = %s %s%s%s\n", "for", tensor_name(c, loaded), op_name((enum op_kind)instr_at(lm, loaded)->op),
+            shape_text(c, instr_at(lm, loaded)->shape), place_of(c, loaded)[0] ? "  " : "", place_of(c, loaded));
+        const struct instr *src = instr_at(prop->graph->module, note->source);
+        for (uint32_t o = 0; o < src->noperands && o < 4; o++)
+            out(c, "  %-10s %s  %s\n", "operand", working_label(c, prop->graph, src->operands[o]), spelled(c, prop->final[src->operands[o].i]));
+        out(c, "  %-10s %s\n", "result", spelled(c, prop->final[note->source.i]));
+    }
+    if (note->from.i || note->to.i)
+        out(c, "  %-10s %s -> %s\n", "reshards", spelled(c, note->from), spelled(c, note->to));
+    if (instr_at(m, k->instr)->noperands)
+        say_value(c, "takes", p, m, instr_at(m, k->instr)->operands[0]);
+    for (uint32_t u = 0; u < users_count(&users, k->instr) && u < 3; u++)
+        say_value(c, "gives to", p, m, users_of(&users, k->instr)[u]);
+    if (note->reason)
+        out(c, "  %-10s %s\n", "because", note->reason);
+    if (loaded.i)
+        out(c, "why %s tells where its sharding comes from\n", tensor_name(c, loaded));
+    return STATUS_OK;
+}

@@ -1,0 +1,110 @@
+/* What runs each row of the table, by file; and what command files share. */
+#ifndef GSPMD_REPL_COMMANDS_H
+#define GSPMD_REPL_COMMANDS_H
+
+#include "repl/shell.h"
+
+/* cmd_model.c */
+int cmd_load(struct call *c);
+int cmd_list(struct call *c);
+int cmd_info(struct call *c);
+int cmd_where(struct call *c);
+/* cmd_export.c */
+int cmd_export(struct call *c);
+int cmd_program(struct call *c);
+/* cmd_strategy.c */
+int cmd_mesh(struct call *c);
+int cmd_shard(struct call *c);
+int cmd_constrain(struct call *c);
+int cmd_unshard(struct call *c);
+int cmd_undo(struct call *c);
+int cmd_redo(struct call *c);
+int cmd_save(struct call *c);
+int cmd_restore(struct call *c);
+int cmd_strategies(struct call *c);
+/* cmd_diff.c */
+int cmd_diff(struct call *c);
+/* cmd_set.c */
+int cmd_set(struct call *c);
+/* cmd_show.c */
+int cmd_show(struct call *c);
+int cmd_propagate(struct call *c);
+/* cmd_why.c */
+int cmd_why(struct call *c);
+int cmd_conflicts(struct call *c);
+/* cmd_comms.c */
+int cmd_comms(struct call *c);
+int cmd_partition(struct call *c);
+int cmd_blame(struct call *c);
+/* cmd_reshard.c */
+int cmd_reshard(struct call *c);
+/* cmd_doctor.c */
+int cmd_doctor(struct call *c);
+/* cmd_run.c */
+int cmd_run(struct call *c);
+int cmd_verify(struct call *c);
+/* cmd_plot.c */
+int cmd_plot(struct call *c);
+/* cmd_script.c */
+int cmd_source(struct call *c);
+int cmd_echo(struct call *c);
+int cmd_time(struct call *c);
+int cmd_log(struct call *c);
+int cmd_alias(struct call *c);
+int cmd_expect(struct call *c);
+/* cmd_help.c */
+int cmd_help(struct call *c);
+int cmd_apropos(struct call *c);
+int cmd_history(struct call *c);
+int cmd_version(struct call *c);
+int cmd_quit(struct call *c);
+
+/* ---- shared --------------------------------------------------------------------------------------- */
+
+/* Selections and single tensors as arguments: report and return false. */
+bool arg_select(struct call *c, int k, instr_id **list, int64_t *n);
+bool arg_tensor(struct call *c, int k, instr_id *out, int64_t *leaf);
+/* Reads a sharding of any spelling that fills text[0..n); all of it must be read. */
+bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_id shape, sharding_id *out,
+               uint64_t *open);
+bool write_file(struct call *c, const char *path, const char *text, size_t n);
+
+/* The strategy before an edit, to tell what the edit changed. */
+const struct strategy *edit_begin(struct call *c);
+/* After an edit: derives the new results, says in three lines what changed. An edit that cannot be
+ * propagated is taken back: the document is as it was, and the status says so. */
+int edit_finish(struct call *c, const struct strategy *before);
+
+/* Which loaded instructions have another sharding in b than in a (none of both NULL): into list. */
+struct change {
+    instr_id instr;
+    sharding_id before, after;
+};
+int64_t compare_shardings(struct call *c, const struct propagation *a, const struct propagation *b,
+                          struct change **list);
+
+/* Sum by kind, for summaries. */
+const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total);
+/* Mesh axes of a collective: "model", "data,model"; "" when they are not axes of the mesh. */
+const char *collective_axes(struct call *c, const struct collective *k, int *naxes, const char **names);
+const char *collective_label(struct call *c, const struct module *m, const struct collective *k);
+const char *groups_text(struct call *c, const struct collective *k);
+/* Instruction of the loaded module that a node of the program serves, none for glue. */
+instr_id served_by(struct call *c, const struct program *p, instr_id node);
+void table_collectives(struct call *c, const struct module *m, const struct program *p,
+                       const struct collective *list, int64_t n);
+
+/* Scalars, of all shardings of the module that are not even: for doctor and info. */
+struct uneven {
+    instr_id instr;
+    instr_id working;
+    sharding_id sharding;
+    int64_t padding, stored;
+};
+int64_t find_uneven(struct call *c, const struct propagation *p, struct uneven **list);
+
+/* Man page and shell completions, from the table. */
+void print_man(struct str *s);
+bool print_completion(const char *shell, struct str *s);
+
+#endif

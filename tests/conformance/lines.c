@@ -1,0 +1,78 @@
+/* What the runners share: reading JSON lines, counting, saying what failed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conformance/conformance.h"
+
+int conformance_lines(const char *path, struct conformance *c, conformance_fn *fn, void *context)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        perror(path);
+        return 2;
+    }
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    int number = 0;
+    while ((n = getline(&line, &cap, f)) > 0) {
+        number++;
+        if (strspn(line, " \t\r\n") == (size_t)n)
+            continue;
+        cJSON *o = cJSON_ParseWithLength(line, (size_t)n);
+        if (!o) {
+            char name[64];
+            (void)snprintf(name, sizeof name, "line %d", number);
+            conformance_fail(c, name, "a JSON object", "something else");
+            continue;
+        }
+        if (!c->only || strstr(json_text(o, "name"), c->only))
+            fn(context, c, o);
+        cJSON_Delete(o);
+    }
+    free(line);
+    (void)fclose(f);
+    return 0;
+}
+
+void conformance_pass(struct conformance *c, const char *name)
+{
+    c->passed++;
+    if (c->verbose)
+        printf("pass %s\n", name);
+}
+
+void conformance_fail(struct conformance *c, const char *name, const char *expected,
+                      const char *got)
+{
+    c->failed++;
+    printf("FAIL %s:", name);
+    if (expected)
+        printf(" expected %s", expected);
+    printf("%s %s\n", expected ? " got" : "", got ? got : "nothing");
+}
+
+void conformance_skip(struct conformance *c, const char *name, const char *why)
+{
+    c->skipped++;
+    if (c->verbose)
+        printf("skip %s: %s\n", name, why);
+}
+
+const char *json_text(const cJSON *o, const char *key)
+{
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsString(x) ? x->valuestring : "";
+}
+
+int64_t json_int(const cJSON *o, const char *key)
+{
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsNumber(x) ? (int64_t)x->valuedouble : -1;
+}
+
+bool json_true(const cJSON *o, const char *key)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, key));
+}

@@ -1,0 +1,157 @@
+/* gspmd-conformance [-v] [--only TEXT] FOLDER|FILE...: runs every file of cases in a folder and ends
+ * with `N passed, N failed`. What a file holds is told by its name, else by the fields of its first
+ * line. Exit status: 0 all passed, 1 some failed, 2 nothing could be read. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/conformance/conformance.h"
+
+/* A runner that is not linked in leaves its files skipped, and counted. */
+#pragma weak conformance_propagation
+#pragma weak conformance_partitioner
+#pragma weak conformance_shardy
+#pragma weak conformance_cases
+
+typedef int runner(const char *path, struct conformance *c);
+
+struct kind {
+    const char *file; /* name without .jsonl */
+    runner *run;
+};
+
+static void kinds_fill(struct kind *k)
+{
+    k[0] = (struct kind){ "sharding_syntax", conformance_syntax };
+    k[1] = (struct kind){ "propagation", conformance_propagation };
+    k[2] = (struct kind){ "partitioner", conformance_partitioner };
+    k[3] = (struct kind){ "shardy", conformance_shardy };
+    k[4] = (struct kind){ "cases", conformance_cases };
+}
+
+enum { NKINDS = 5 };
+
+struct first_line {
+    const struct kind *kinds;
+    const struct kind *found;
+    bool seen;
+};
+
+static bool has(const cJSON *o, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, key) != NULL;
+}
+
+static void look_at_first(void *context, struct conformance *c, const cJSON *o)
+{
+    struct first_line *f = context;
+    (void)c;
+    if (f->seen)
+        return;
+    f->seen = true;
+    if (has(o, "mlir_in"))
+        f->found = &f->kinds[3];
+    else if (has(o, "hlo") && has(o, "num_devices"))
+        f->found = &f->kinds[2];
+    else if (has(o, "hlo") && has(o, "expect"))
+        f->found = &f->kinds[1];
+    else if (has(o, "file") && has(o, "expect"))
+        f->found = &f->kinds[4];
+    else if (has(o, "kind") && has(o, "input"))
+        f->found = &f->kinds[0];
+}
+
+static const struct kind *kind_of(const struct kind *kinds, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    for (int i = 0; i < NKINDS; i++) {
+        size_t n = strlen(kinds[i].file);
+        if (strncmp(base, kinds[i].file, n) == 0 && strcmp(base + n, ".jsonl") == 0)
+            return &kinds[i];
+    }
+    struct first_line f = { .kinds = kinds };
+    struct conformance quiet = { 0 };
+    (void)conformance_lines(path, &quiet, look_at_first, &f);
+    return f.found;
+}
+
+static void skip_line(void *context, struct conformance *c, const cJSON *o)
+{
+    conformance_skip(c, json_text(o, "name"), context);
+}
+
+static int run_file(const struct kind *kinds, const char *path, struct conformance *total)
+{
+    const struct kind *k = kind_of(kinds, path);
+    struct conformance c = { .verbose = total->verbose, .only = total->only };
+    static char missing[] = "no runner for such files";
+    int status;
+    if (k && k->run)
+        status = k->run(path, &c);
+    else
+        status = conformance_lines(path, &c, skip_line, missing);
+    printf("%s: %d passed, %d failed", path, c.passed, c.failed);
+    printf(c.skipped ? ", %d skipped\n" : "\n", c.skipped);
+    (void)fflush(stdout);
+    total->passed += c.passed;
+    total->failed += c.failed;
+    total->skipped += c.skipped;
+    return status;
+}
+
+static int is_jsonl(const struct dirent *e)
+{
+    size_t n = strlen(e->d_name);
+    return n > 6 && strcmp(e->d_name + n - 6, ".jsonl") == 0;
+}
+
+static int run_folder(const struct kind *kinds, const char *path, struct conformance *c)
+{
+    struct dirent **list;
+    int n = scandir(path, &list, is_jsonl, alphasort), status = n > 0 ? 0 : 2;
+    if (n <= 0)
+        (void)fprintf(stderr, "%s: no .jsonl files\n", path);
+    for (int i = 0; i < n; i++) {
+        char file[4096];
+        (void)snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
+        int s = run_file(kinds, file, c);
+        status = status > s ? status : s;
+        free(list[i]);
+    }
+    if (n >= 0)
+        free(list);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct kind kinds[NKINDS];
+    struct conformance c = { 0 };
+    int status = 0, files = 0;
+    kinds_fill(kinds);
+    for (int i = 1; i < argc; i++) {
+        struct stat st;
+        if (strcmp(argv[i], "-v") == 0) {
+            c.verbose = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+            c.only = argv[++i];
+            continue;
+        }
+        files++;
+        bool folder = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
+        int s = folder ? run_folder(kinds, argv[i], &c) : run_file(kinds, argv[i], &c);
+        status = status > s ? status : s;
+    }
+    if (!files) {
+        (void)fprintf(stderr, "usage: gspmd-conformance [-v] [--only TEXT] FOLDER|FILE...\n");
+        return 2;
+    }
+    printf("%d passed, %d failed", c.passed, c.failed);
+    printf(c.skipped ? ", %d skipped\n" : "\n", c.skipped);
+    return status ? status : c.failed > 0;
+}
