@@ -603,7 +603,7 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
     struct rendezvous *z = &r->table[c->index][group];
     pthread_mutex_lock(&r->lock);
     bool first = z->arrived == 0;
-    bool fits = rank < z->size && (first || same_meeting(z->step, s));
+    bool fits = c->start[group + 1] - c->start[group] == z->size && (first || same_meeting(z->step, s));
     const struct step *other = first ? s : z->step;
     if (fits) {
         if (first) {

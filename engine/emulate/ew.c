@@ -112,7 +112,7 @@ static void store_doubles(struct elem e, const double *in, void *out, int64_t n)
     }
     if (e.ct == CT_SMALL && e.t != DTYPE_BF16) {
         for (int64_t i = 0; i < n; i++)
-            float_store(e.t, in[i], (char *)out + i * e.size);
+            real_store(e.t, in[i], (char *)out + i * e.size);
         return;
     }
     float f[STRIP], *p = e.ct == CT_F32 ? out : f;

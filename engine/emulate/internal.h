@@ -61,11 +61,11 @@ static inline bool ct_is_int(enum ctype c)
 void small_to_f32(enum dtype t, const void *in, float *out, int64_t n);
 void f32_to_small(enum dtype t, const float *in, void *out, int64_t n);
 /* One value of any float type, as a double; and rounded to a type. */
-double float_load(enum dtype t, const void *p);
-void float_store(enum dtype t, double v, void *p);
-double float_max(enum dtype t);      /* largest finite value */
-int float_digits(enum dtype t);      /* bits of precision, the hidden one included */
-double float_round(enum dtype t, double v);
+double real_load(enum dtype t, const void *p);
+void real_store(enum dtype t, double v, void *p);
+double real_max(enum dtype t);      /* largest finite value */
+int real_digits(enum dtype t);      /* bits of precision, the hidden one included */
+double real_round(enum dtype t, double v);
 /* Rounds f32 values to exponent and mantissa widths (reduce-precision). */
 double reduce_precision(double v, int exponent, int mantissa);
 
@@ -353,6 +353,7 @@ void poison_logic(const struct step *s, uint8_t *const *pout, const uint8_t *con
 void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void *c, int64_t m,
             int64_t n, int64_t k);
 /* bound.c: the same on pairs (value, error bound). */
+void bound_multiply_add(double *acc, const double *x, const double *y);
 void matmul_bound(const void *a, bool ta, const void *b, bool tb, void *c, int64_t m, int64_t n,
                   int64_t k);
 /* Type in which products of elements of type t are summed. */
@@ -407,7 +408,9 @@ struct run {
     const struct plan *plan;
     struct device *devices;
     int64_t ndevices;
-    struct arena arena; /* under the lock */
+    struct arena arena;
+    struct buf **inputs; /* [ndevices * nin] borrowed ones: the run holds a reference */
+    int64_t ninputs;
     const struct observer *observer;
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
@@ -419,8 +422,9 @@ struct run {
     atomic_llong loops;
     int64_t max_loops, max_float_loops;
     uint64_t random; /* schedule_seed's state; 0: plain order */
-    bool failed;
-    struct diag *d; /* under the lock */
+    bool failed, stuck, interrupted;
+    instr_id fail_at;
+    char fail_text[600];
     bool float_limit; /* a loop that ends on a comparison of floats did not end */
 };
 
@@ -442,6 +446,7 @@ struct run_more {
     const struct observer *observer;
     int64_t max_float_loops;
     bool *float_limit; /* set when a loop that ends on floats hit its limit */
+    instr_id *control; /* set to a branch or loop that depended on padding; or NULL */
 };
 bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
               const struct run_options *o, const struct run_more *more, struct run_result *out,

@@ -587,11 +587,21 @@ static bool plan_build(struct planner *p, struct tick *tick)
     return ok;
 }
 
+static bool plan_guarded(struct planner *p, struct tick *tick)
+{
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        bool ok = plan_build(p, tick);
+        fail_leave(&f);
+        return ok;
+    }
+    return diag_error(p->d, NULL, (struct span){ 0, 0 }, "%s", f.text);
+}
+
 struct plan *plan_make(const struct module *m, enum emu_mode mode, int64_t ndevices,
                        const uint8_t *taps, struct tick *tick, struct diag *d)
 {
-    struct plan *const plan = calloc(1, sizeof *plan);
-    struct fail_frame f;
+    struct plan *plan = calloc(1, sizeof *plan);
     struct planner p = { .d = d, .plan = plan };
     if (!plan) {
         (void)diag_error(d, NULL, (struct span){ 0, 0 }, "out of memory");
@@ -599,14 +609,8 @@ struct plan *plan_make(const struct module *m, enum emu_mode mode, int64_t ndevi
     }
     *plan = (struct plan){ .m = m, .mode = mode, .taps = taps };
     plan_devices(plan, ndevices);
-    if (FAIL_ENTER(&f)) {
-        bool ok = plan_build(&p, tick);
-        fail_leave(&f);
-        if (ok)
-            return plan;
-    } else {
-        (void)diag_error(d, NULL, (struct span){ 0, 0 }, "%s", f.text);
-    }
+    if (plan_guarded(&p, tick))
+        return plan;
     plan_free(plan);
     return NULL;
 }

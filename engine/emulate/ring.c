@@ -26,7 +26,7 @@ int64_t ring_from_double(enum dtype t, double v)
         return 0;
     if (v == 1)
         return 1;
-    double top = dtype_kind(t) == DTYPE_KIND_FLOAT ? float_max(t) : HUGE_VAL;
+    double top = dtype_kind(t) == DTYPE_KIND_FLOAT ? real_max(t) : HUGE_VAL;
     if (v >= top)
         return INT64_MAX;
     if (v <= -top)
@@ -47,7 +47,7 @@ void ring_from_floats(enum dtype t, const void *in, int64_t *out, int64_t n)
     }
     int size = dtype_bytes(t);
     for (int64_t i = 0; i < n; i++)
-        out[i] = ring_from_double(t, float_load(t, (const char *)in + i * size));
+        out[i] = ring_from_double(t, real_load(t, (const char *)in + i * size));
 }
 
 struct elem elem_of(enum dtype t, enum emu_mode mode)

@@ -179,7 +179,7 @@ void f32_to_small(enum dtype t, const float *in, void *out, int64_t n)
     }
 }
 
-double float_load(enum dtype t, const void *p)
+double real_load(enum dtype t, const void *p)
 {
     if (t == DTYPE_F64) {
         double v;
@@ -194,7 +194,7 @@ double float_load(enum dtype t, const void *p)
     return (double)f;
 }
 
-void float_store(enum dtype t, double v, void *p)
+void real_store(enum dtype t, double v, void *p)
 {
     if (t == DTYPE_F64) {
         memcpy(p, &v, 8);
@@ -212,14 +212,14 @@ void float_store(enum dtype t, double v, void *p)
         memcpy(p, &(uint8_t){ (uint8_t)bits }, 1);
 }
 
-double float_round(enum dtype t, double v)
+double real_round(enum dtype t, double v)
 {
     char bytes[8];
-    float_store(t, v, bytes);
-    return float_load(t, bytes);
+    real_store(t, v, bytes);
+    return real_load(t, bytes);
 }
 
-double float_max(enum dtype t)
+double real_max(enum dtype t)
 {
     const struct format *f = &formats[t];
     if (t == DTYPE_F64)
@@ -229,7 +229,7 @@ double float_max(enum dtype t)
     return f->style == POWER ? ldexp(1.0, top - f->bias) : ldexp(m, top - f->bias);
 }
 
-int float_digits(enum dtype t)
+int real_digits(enum dtype t)
 {
     return formats[t].mantissa + 1;
 }

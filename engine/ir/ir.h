@@ -161,8 +161,9 @@ struct replica_groups {
     uint32_t len;
 };
 
-/* source_target_pairs: listed, or cell by cell of two tilings of equal dims (identical cells
- * left out), or tile i -> i + shift along one axis of a tiling (wrap: modulo). */
+/* source_target_pairs: listed, or cell by cell of two tilings of equal dims (cells that stay where they
+ * are included: a device that nobody sends to gets zeros), or tile i -> i + shift along one axis of a
+ * tiling (wrap: modulo). */
 struct permute_pairs {
     enum { PAIRS_LIST, PAIRS_TILINGS, PAIRS_SHIFT } kind;
     int64_t n;

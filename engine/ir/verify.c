@@ -203,6 +203,7 @@ static void check_operand_cycles(struct check *v, const struct computation *k)
                                    op_name((enum op_kind)in->op),
                                    named(v->m, &v->tmp, (instr_id){ top->node }),
                                    itself ? "it is its own operand" : path_text(v, &p, next.i, false));
+                return; /* one is enough: there may be as many as operands */
             } else if (v->mark[next.i] == NEW) {
                 v->mark[next.i] = OPEN;
                 vec_push(&v->tmp, &p.steps, ((struct step){ next.i, 0 }));
@@ -270,6 +271,7 @@ static void check_call_cycles(struct check *v)
                                    op_name((enum op_kind)instr_at(v->m, site)->op),
                                    named(v->m, &v->tmp, site), comp_text(v, (comp_id){ to }),
                                    path_text(v, &p, to, true));
+                return;
             } else if (mark[to] == NEW) {
                 mark[to] = OPEN;
                 vec_push(&v->tmp, &p.steps, ((struct step){ to, calls.start[to] }));
@@ -381,6 +383,7 @@ bool module_verify(const struct module *m, struct diag *d)
     v.mark = ARENA_ARRAY(&v.tmp, uint8_t, n);
     map_init(&v.orders, &v.tmp);
     map_init(&v.fits, &v.tmp);
+    map_init(&v.meshes, &v.tmp);
     check_structure(&v);
     for (uint32_t c = 1; v.ok && c <= module_ncomps(m); c++) {
         const struct computation *k = comp_at(m, (comp_id){ c });

@@ -13,6 +13,7 @@ struct check {
     uint32_t *place; /* by instruction: index in that list */
     uint8_t *mark;   /* by instruction: of the walk for cycles */
     struct map orders; /* explicit device orders that were checked */
+    struct map meshes; /* names of Shardy meshes that were looked up */
     struct map fits;   /* (shape, sharding) that were checked */
 };
 

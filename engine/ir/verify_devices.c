@@ -180,6 +180,63 @@ static bool sharding_fits_instr(struct check *v, instr_id i)
     return leaf_fits(v, i, in->shape, in->sharding, 0, -1);
 }
 
+/* ---- annotations in Shardy's words --------------------------------------------------------------- */
+
+/* The text of xla.sdy.meshes in the module's header, or NULL. */
+static const struct header_attr *header_meshes(const struct module *m)
+{
+    for (int k = 0; k < m->nheader; k++) {
+        const struct header_attr *h = &m->header[k];
+        if (h->text && strcmp(name_text(m->ir, h->key), "frontend_attributes") == 0 &&
+            memmem(h->text, h->len, "xla.sdy.meshes", 14))
+            return h;
+    }
+    return NULL;
+}
+
+/* Whether `name =` or `name=` stands in the list of meshes. */
+static bool mesh_is_defined(const struct header_attr *h, const char *name, size_t n)
+{
+    const char *p = h ? h->text : NULL, *end = h ? h->text + h->len : NULL;
+    while (p && (p = memmem(p, (size_t)(end - p), name, n))) {
+        const char *q = p + n;
+        while (q < end && (*q == ' ' || *q == '\\' || *q == '"'))
+            q++;
+        bool starts = p > h->text && strchr("{ ,\"", p[-1]);
+        if (starts && q < end && *q == '=')
+            return true;
+        p++;
+    }
+    return false;
+}
+
+/* #sdy.sharding<@mesh, ..> of a mesh that the header does not have: read on, but say so, once. */
+static void check_sdy_mesh(struct check *v, instr_id i)
+{
+    const struct instr *in = instr_at(v->m, i);
+    static const char key[] = "#sdy.sharding<@";
+    const char *p = memmem(in->frontend, in->frontend_len, key, sizeof key - 1);
+    if (!p)
+        return;
+    const char *end = in->frontend + in->frontend_len;
+    p += sizeof key - 1;
+    while (p < end && (*p == '\\' || *p == '"'))
+        p++;
+    size_t n = 0;
+    while (p + n < end && !strchr(",> \\\"", p[n]))
+        n++;
+    name_id name = name_put(v->m->ir, p, n);
+    uint64_t known;
+    if (n == 0 || map_get(&v->meshes, name.i, &known))
+        return;
+    map_put(&v->meshes, name.i, 1);
+    if (mesh_is_defined(header_meshes(v->m), p, n))
+        return;
+    diag_warn(v->d, v->m->source, in->at,
+              "%s %s: its xla.sdy.sharding names the mesh '%s', which the header's xla.sdy.meshes has not",
+              op_name((enum op_kind)in->op), named(v->m, &v->tmp, i), name_text(v->m->ir, name));
+}
+
 void verify_devices(struct check *v, instr_id i)
 {
     const struct instr *in = instr_at(v->m, i);
@@ -192,6 +249,8 @@ void verify_devices(struct check *v, instr_id i)
         v->ok = diag_error(v->d, v->m->source, in->at,
                            "custom-call %s: an annotation (custom_call_target=\"Sharding\") needs sharding=",
                            named(v->m, &v->tmp, i));
+    if (in->frontend)
+        check_sdy_mesh(v, i);
     if (v->d)
         (void)diag_stage(v->d, stage);
 }

@@ -167,7 +167,8 @@ static struct tiling with_replicas(struct spmd *s, struct tiling groups)
 static instr_id collective(struct spmd *s, enum op_kind op, shape_id shape, instr_id x, int nattrs,
                            const struct attr *attrs)
 {
-    struct attr all[6] = { attr_int(ATTR_CHANNEL_ID, s->channel++) };
+    s->channel = s->channel_top = max_i64(s->channel, s->channel_top) + 1;
+    struct attr all[6] = { attr_int(ATTR_CHANNEL_ID, s->channel - 1) };
     for (int i = 0; i < nattrs; i++)
         all[i + 1] = attrs[i];
     return emit(s, op, shape, 1, &x, nattrs + 1, all);

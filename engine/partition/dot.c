@@ -109,7 +109,8 @@ static instr_id apply_step(struct product *p, const struct product_step *step, i
         x = reshard(s, v, step->slice).local;
     }
     if (step->rep_axis >= 0)
-        x = emit_reduce_along(s, x, add, step->outer, 1, &step->rep_axis);
+        x = emit_all_reduce(s, x, add,
+                            sharding_groups_along(s->sh, step->outer, 1, &step->rep_axis));
     s->groups = inside;
     return x;
 }

@@ -16,6 +16,7 @@ struct finish {
     struct map names;    /* taken */
     struct map reasons;  /* text as it is -> copy in the program */
     int64_t counter[OP_COUNT];
+    int64_t channel;     /* next one: ours are numbered in the order of the text */
 };
 
 /* ---- copies that the new module owns ------------------------------------------------------------------- */
@@ -158,6 +159,9 @@ static void copy_instr(struct finish *f, comp_id to, instr_id old)
     for (int k = 0; k < in->nattrs; k++)
         if (in->attrs[k].type != ATTR_TYPE_INSTRS)
             attrs[n++] = own_attr(f, in->attrs[k]);
+    for (int k = 0; k < n; k++)
+        if (attrs[k].key == ATTR_CHANNEL_ID && attrs[k].i >= f->s->first_channel)
+            attrs[k].i = f->channel++;
     instr_id id = instr_new(f->to, to, (enum op_kind)in->op, in->shape, in->noperands, ops, n, attrs);
     struct instr *out = instr_at(f->to, id);
     out->literal = own_literal(f, in->literal);
@@ -232,7 +236,7 @@ static void entry_params(struct finish *f)
 
 bool program_finish(struct spmd *s, comp_id entry)
 {
-    struct finish f = { .s = s, .from = s->out };
+    struct finish f = { .s = s, .from = s->out, .channel = s->first_channel };
     arena_open(&f.tmp);
     map_init(&f.loans, &f.tmp);
     map_init(&f.names, &f.tmp);

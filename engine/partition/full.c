@@ -60,7 +60,8 @@ static bool scatter_instead(struct spmd *s, instr_id slice, const struct users *
         dim + 1 >= cut.naxes || !same_index(s, cut, dim + 1, groups, 1))
         return false;
     int64_t d = dim;
-    struct attr attrs[] = { attr_int(ATTR_CHANNEL_ID, s->channel++), *ga,
+    s->channel = s->channel_top = max_i64(s->channel, s->channel_top) + 1;
+    struct attr attrs[] = { attr_int(ATTR_CHANNEL_ID, s->channel - 1), *ga,
                             { .key = ATTR_USE_GLOBAL_DEVICE_IDS, .type = ATTR_TYPE_BOOL, .i = 1 },
                             attr_ints(s->out, ATTR_DIMENSIONS, 1, &d), *to };
     instr_id *ops = arena_copy(&s->out->arena, ar->operands, 1, sizeof *ops);

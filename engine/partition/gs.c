@@ -359,11 +359,9 @@ static struct cost try_strategy(struct gs *g, const struct gs_state *st, gs_stra
     const struct cost worst = { INT64_MAX, INT64_MAX };
     struct pval *res = ARENA_ARRAY(&g->s->arena, struct pval, g->n);
     uint32_t first = module_ninstrs(g->s->out);
-    int64_t channel = g->s->channel;
     g->dry = true;
     bool ok = f(g, st, res);
     g->dry = false;
-    g->s->channel = channel;
     if (!ok)
         return worst;
     struct cost c = cone_cost(g, res, first);

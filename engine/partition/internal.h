@@ -50,6 +50,8 @@ struct spmd {
     instr_id serving;              /* source instruction being handled: notes of new nodes */
     const char *reason;            /* why the nodes being made exist; NULL: plain */
     int64_t channel;               /* next channel id, S-54 */
+    int64_t first_channel;         /* those from here on are ours */
+    int64_t channel_top;           /* above all given so far, whoever sets `channel` back */
 
     /* the rest: internal to partition.c, emit.c, value.c and reshard.c */
     sharding_id *shardings;        /* [ninstrs(src) + 1] of the source, S-115; replaced for a while by

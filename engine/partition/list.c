@@ -58,28 +58,36 @@ static int64_t operand_bytes(const struct lister *l, const struct instr *in)
     return sum;
 }
 
-/* ceil(x * a / b) without overflow for what fits an int64. */
-static int64_t part(int64_t x, int64_t a, int64_t b)
+/* ceil(x * a * times / b), once a collective. INT64_MAX where it does not fit. */
+static int64_t part(int64_t x, int64_t a, int64_t b, int64_t times)
 {
-    return b <= 0 ? 0 : x / b * a + ceil_div(x % b * a, b);
+    int64_t whole, rest;
+    if (b <= 0)
+        return 0;
+    if (!mul_ok(x % b, times, &rest) || !mul_ok(x / b, times, &whole) ||
+        !add_ok(whole, rest / b, &whole) || !mul_ok(whole, a, &whole) ||
+        !mul_ok(rest % b, a, &rest) || !add_ok(whole, ceil_div(rest, b), &whole))
+        return INT64_MAX;
+    return whole;
 }
 
-static int64_t bytes_of(const struct lister *l, const struct instr *in, enum op_kind op, int64_t n)
+static int64_t bytes_of(const struct lister *l, const struct instr *in, enum op_kind op, int64_t n,
+                        int64_t times)
 {
     int64_t in_bytes = operand_bytes(l, in);
     switch ((int)op) {
     case OP_ALL_GATHER:
-        return in_bytes * (n - 1); /* (n-1)/n of the output */
+        return part(in_bytes, n - 1, 1, times); /* (n-1)/n of the output */
     case OP_REDUCE_SCATTER:
     case OP_ALL_TO_ALL:
     case OP_RAGGED_ALL_TO_ALL:
-        return part(in_bytes, n - 1, n);
+        return part(in_bytes, n - 1, n, times);
     case OP_ALL_REDUCE:
-        return part(in_bytes, 2 * (n - 1), n);
+        return part(in_bytes, 2 * (n - 1), n, times);
     case OP_COLLECTIVE_BROADCAST:
-        return n > 1 ? in_bytes : 0;
+        return n > 1 ? part(in_bytes, 1, 1, times) : 0;
     case OP_COLLECTIVE_PERMUTE:
-        return n > 0 ? in_bytes : 0;
+        return n > 0 ? part(in_bytes, 1, 1, times) : 0;
     default:
         return 0;
     }
@@ -166,10 +174,9 @@ static void one(struct lister *l, comp_id comp, instr_id id)
         read_groups(l, in, &c);
         c.dimension = dimension_of(in);
     }
-    int64_t once = bytes_of(l, in, c.kind, c.group_size);
-    if (!mul_ok(once, c.trip_count, &c.bytes))
-        c.bytes = INT64_MAX;
-    l->total[comp.i] += once;
+    c.bytes = bytes_of(l, in, c.kind, c.group_size, c.trip_count);
+    if (!add_ok(l->total[comp.i], c.bytes, &l->total[comp.i]))
+        l->total[comp.i] = INT64_MAX;
     vec_push(l->a, &l->out, c);
 }
 
@@ -197,39 +204,39 @@ static void into_called(struct lister *l, comp_id comp, instr_id i)
     }
     for (int k = 0; k < n && k < 256; k++) {
         uint32_t c = called[k].i;
+        if (!add_ok(l->trips[c], trips, &l->trips[c]))
+            l->trips[c] = INT64_MAX;
+        l->known[c] = l->known[c] && known;
         if (l->reached[c])
             continue;
         l->reached[c] = true;
-        l->trips[c] = trips;
-        l->known[c] = known;
         l->branch[c] = in->op == OP_CONDITIONAL ? k : l->branch[comp.i];
     }
 }
 
-/* Bytes of one run: loops times their turns, the costliest branch. Callees first. */
-static int64_t run_bytes(struct lister *l, comp_id comp)
+/* Bytes of a computation and of what it calls; the costliest branch of a conditional. A computation
+ * that several call is counted with the first of them: its trips are those of all. Callees first. */
+static void sum_up(struct lister *l, comp_id comp)
 {
     const struct computation *c = comp_at(l->m, comp);
-    int64_t sum = l->total[comp.i];
+    int64_t *sum = &l->total[comp.i];
     for (uint32_t k = 0; k < c->ninstrs; k++) {
         const struct instr *in = instr_at(l->m, c->instrs[k]);
         comp_id called[256];
         int n = instr_called(l->m, c->instrs[k], called, 256);
         int64_t inside = 0;
-        for (int j = 0; j < n && j < 256; j++)
-            inside = in->op == OP_CONDITIONAL ? max_i64(inside, l->total[called[j].i])
-                                              : inside + l->total[called[j].i];
-        int64_t around = l->trips[comp.i] ? 1 : 0;
-        if (in->op == OP_WHILE && n && inside) {
-            around = while_trip_count(l->m, c->instrs[k], TRIP_STEPS);
-            if (around < 0)
-                around = 1;
+        for (int j = 0; j < n && j < 256; j++) {
+            uint32_t i = called[j].i;
+            int64_t x = l->reached[i] ? l->total[i] : 0;
+            l->reached[i] = false;
+            if (in->op == OP_CONDITIONAL)
+                inside = max_i64(inside, x);
+            else if (!add_ok(inside, x, &inside))
+                inside = INT64_MAX;
         }
-        if (!mul_ok(inside, in->op == OP_WHILE ? around : 1, &inside) ||
-            !add_ok(sum, inside, &sum))
-            sum = INT64_MAX;
+        if (!add_ok(*sum, inside, sum))
+            *sum = INT64_MAX;
     }
-    return sum;
 }
 
 int64_t collectives_list(const struct module *m, int64_t num_partitions, int64_t replica_count,
@@ -244,10 +251,10 @@ int64_t collectives_list(const struct module *m, int64_t num_partitions, int64_t
     l.branch = ARENA_ARRAY(a, int, n);
     l.reached = ARENA_ARRAY(a, bool, n);
     for (int64_t i = 0; i < n; i++) {
-        l.trips[i] = 1;
         l.known[i] = true;
         l.branch[i] = -1;
     }
+    l.trips[m->entry.i] = 1;
     uint32_t ncomps;
     const comp_id *order = module_call_order(m, false, a, &ncomps);
     l.reached[m->entry.i] = true;
@@ -265,7 +272,7 @@ int64_t collectives_list(const struct module *m, int64_t num_partitions, int64_t
         }
     }
     for (uint32_t k = 0; k < ncomps; k++)
-        l.total[order[k].i] = run_bytes(&l, order[k]);
+        sum_up(&l, order[k]);
     *out = l.out.v;
     if (total)
         *total = l.total[m->entry.i];

@@ -518,6 +518,7 @@ static void first_channel(struct spmd *s)
     for (uint32_t i = 1; i <= module_ninstrs(s->src); i++)
         s->channel = max_i64(s->channel,
                              instr_int(instr_at(s->src, (instr_id){ i }), ATTR_CHANNEL_ID, 0) + 1);
+    s->first_channel = s->channel;
 }
 
 /* ---- the module ---------------------------------------------------------------------------------------------------- */

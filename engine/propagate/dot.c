@@ -228,7 +228,7 @@ static int primary(struct pass *p, instr_id i, const sharding_id *better)
     return shape_of(p, ins->operands[0])->bytes < shape_of(p, ins->operands[1])->bytes ? 1 : 0;
 }
 
-static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r, bool aggressive)
+static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r)
 {
     const struct instr *ins = at(p, i);
     int rank = shape_of(p, i)->rank;
@@ -238,7 +238,7 @@ static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r, 
         if (!is_spatial(p, ins->operands[k]) || sharding_is_manual(p->t, s))
             continue;
         cand[k] = out_from_operand(p, r, k, s, rank);
-        better[k] = cand[k].i ? improved(p, i, cand[k], seen(p, i), aggressive) : none();
+        better[k] = cand[k].i ? improved(p, i, cand[k], seen(p, i), false) : none();
         if (!better[k].i)
             offer_note(p, ins->operands[k], cand[k], false, "no better than what the result has (P-106)");
     }
@@ -258,7 +258,7 @@ static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r, 
 bool forward_dot(struct pass *p, instr_id i)
 {
     struct roles r;
-    return at(p, i)->noperands >= 2 && roles_of_dot(p, i, &r) && forward_by_roles(p, i, &r, true);
+    return at(p, i)->noperands >= 2 && roles_of_dot(p, i, &r) && forward_by_roles(p, i, &r);
 }
 
 sharding_id user_dot(struct pass *p, instr_id i, instr_id u)
@@ -318,7 +318,7 @@ bool forward_convolution(struct pass *p, instr_id i)
                             spatial_tiles(p, &r, ins->operands[1], 1) == 1 &&
                             instr_int(ins, ATTR_FEATURE_GROUP_COUNT, 1) == 1 &&
                             instr_int(ins, ATTR_BATCH_GROUP_COUNT, 1) == 1))
-        return forward_by_roles(p, i, &r, false);
+        return forward_by_roles(p, i, &r);
     if (!is_spatial(p, x))
         return false;
     sharding_id s = seen(p, x);

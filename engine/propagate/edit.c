@@ -169,7 +169,7 @@ static void remove_unused(struct edit *e, instr_id x)
     }
 }
 
-static void rewrite_operands(struct edit *e, instr_id user, instr_id x, instr_id y)
+void edit_use_instead(struct edit *e, instr_id user, instr_id x, instr_id y)
 {
     instr_id *v = e->operands[user.i];
     uint32_t n = instr_at(e->m, user)->noperands;
@@ -179,6 +179,17 @@ static void rewrite_operands(struct edit *e, instr_id user, instr_id x, instr_id
             v[k] = y;
     if (!had)
         id_list_push(e->arena, &e->users[y.i], user);
+}
+
+void edit_set_operand(struct edit *e, instr_id user, uint32_t k, instr_id y)
+{
+    uint32_t n = instr_at(e->m, user)->noperands;
+    instr_id old = e->operands[user.i][k];
+    if (!has_operand(e, user, y, n))
+        id_list_push(e->arena, &e->users[y.i], user);
+    e->operands[user.i][k] = y;
+    if (!has_operand(e, user, old, n))
+        drop_user(e, old, user);
 }
 
 void edit_inherit(struct edit *e, instr_id x, instr_id y)
@@ -200,7 +211,7 @@ void edit_replace(struct edit *e, instr_id x, instr_id y, bool unused)
         if (users.v[k].i == y.i)
             keeps = true;
         else
-            rewrite_operands(e, users.v[k], x, y);
+            edit_use_instead(e, users.v[k], x, y);
     }
     /* A user that is y itself goes on using x: then x stays. */
     e->users[x.i].n = 0;

@@ -34,6 +34,9 @@ instr_id edit_add(struct edit *e, comp_id c, enum op_kind op, shape_id shape, ui
 bool edit_gone(const struct edit *e, instr_id i);
 /* P-57, then removes x and (unused) what only x used. */
 void edit_replace(struct edit *e, instr_id x, instr_id y, bool unused);
+/* user uses y where it used x; x's own list stays as it is. */
+void edit_use_instead(struct edit *e, instr_id user, instr_id x, instr_id y);
+void edit_set_operand(struct edit *e, instr_id user, uint32_t k, instr_id y);
 /* y has x's sharding from here on, unless it has one of its own. */
 void edit_inherit(struct edit *e, instr_id x, instr_id y);
 /* Instructions of c, operands first, from each one without users in storage order (P-55); root_last:

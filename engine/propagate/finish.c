@@ -112,8 +112,11 @@ static void restore_cse(struct pass *p)
         const struct instr *ins = at(p, i);
         if (p->facts[k].gone || !p->now[k].i)
             continue;
-        if (ins->op == OP_BROADCAST && shape_of(p, ins->operands[0])->rank == 0)
+        if (ins->op == OP_BROADCAST && shape_of(p, ins->operands[0])->rank == 0) {
+            if (!p->saved_cse[k].i)
+                metadata_mark_cse(p, i);
             continue;
+        }
         if (p->now[k].i != p->saved_cse[k].i)
             put_sharding(p, i, p->saved_cse[k], none_instr());
     }

@@ -86,6 +86,12 @@ struct sink {
     VEC(struct why_candidate) list;
 };
 
+/* Records that a sharding carries along, P-3. */
+struct meta {
+    int n;
+    const char *const *records;
+};
+
 struct log_entry {
     instr_id instr;
     struct prop_write write;
@@ -109,6 +115,7 @@ struct pass {
     bool any_out, any_parameter; /* P-63 */
     bool any_manual;             /* some sharding of the module has a manual part */
     uint32_t n;                  /* instructions, ids 1..n */
+    uint32_t capacity;           /* of the tables by instruction: what the pass adds fits in */
     struct arena *arena;         /* as long as the propagation */
     struct arena *tmp;           /* of the running visit or pass */
     struct tick *tick;
@@ -140,6 +147,8 @@ struct pass {
     sharding_id *leaves;
     int64_t nleaves, capleaves;
     bool draft_dirty;
+
+    struct meta *meta;           /* by instruction, with propagate_metadata: P-67; else NULL */
 
     VEC(struct log_entry) log;
     struct improved_slot *improved;
@@ -224,6 +233,13 @@ static inline instr_id none_instr(void)
 /* P-7: of element k of a tuple-shaped instruction with sharding s. */
 sharding_id sub_sharding(struct pass *p, instr_id tuple, sharding_id s, int64_t k);
 sharding_id first_leaf(const struct pass *p, sharding_id s);
+
+/* P-67. metadata.c */
+void metadata_open(struct pass *p);
+void metadata_copy(struct pass *p, instr_id to, instr_id from);
+void metadata_merge(struct pass *p, instr_id to, instr_id from); /* from's first, P-28 */
+void metadata_mark_cse(struct pass *p, instr_id i);
+struct sharding_note *const *metadata_notes(struct pass *p);
 
 /* ---- rules -------------------------------------------------------------------------------------- */
 

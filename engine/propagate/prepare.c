@@ -235,7 +235,58 @@ static void drop_zero_sized(struct edit *e, const struct graph *g)
     }
 }
 
-/* A conditional with an array result becomes one with a tuple of it. */
+static instr_id add_element(struct edit *e, comp_id c, shape_id shape, instr_id tuple,
+                            struct origin from)
+{
+    struct attr index = attr_int(ATTR_INDEX, 0);
+    instr_id gte = edit_add(e, c, OP_GET_TUPLE_ELEMENT, shape, 1, &tuple, NULL, from);
+    struct instr *ins = instr_at(e->m, gte);
+    ins->attrs = arena_copy(&e->m->arena, &index, 1, sizeof index);
+    ins->nattrs = 1;
+    return gte;
+}
+
+/* Branch b takes a tuple: its parameter's place is taken by the tuple's element. What the text said
+ * of the parameter's sharding is lost, in XLA too. */
+static void wrap_parameter(struct edit *e, comp_id branch)
+{
+    struct module *m = e->m;
+    const struct id_list *l = &e->comps[branch.i];
+    instr_id old = { 0 };
+    for (uint32_t k = 0; k < l->n && !old.i; k++)
+        if (instr_at(m, l->v[k])->op == OP_PARAMETER && !edit_gone(e, l->v[k]))
+            old = l->v[k];
+    if (!old.i || instr_shape(m, old)->kind == SHAPE_TUPLE)
+        return;
+    shape_id shape = instr_at(m, old)->shape;
+    instr_id new = edit_add(e, branch, OP_PARAMETER, shape_tuple(m->ir, 1, &shape), 0, NULL,
+                            instr_at(m, old), (struct origin){ { 0 }, 0 });
+    instr_at(m, new)->sharding = (sharding_id){ 0 };
+    instr_at(m, new)->note = NULL;
+    instr_id gte = add_element(e, branch, shape, new, e->origin[old.i]);
+    edit_replace(e, old, gte, false);
+}
+
+/* Branches get tuples, XLA 2.19's canonical form. */
+static void wrap_operands(struct edit *e, instr_id cond, const comp_id *branches, int n)
+{
+    struct module *m = e->m;
+    for (int b = 0; b < n; b++) {
+        wrap_parameter(e, branches[b]);
+        uint32_t k = (uint32_t)b + 1;
+        if (k >= instr_at(m, cond)->noperands)
+            return;
+        instr_id x = e->operands[cond.i][k];
+        if (instr_shape(m, x)->kind == SHAPE_TUPLE)
+            continue;
+        shape_id shape = instr_at(m, x)->shape;
+        instr_id tuple = edit_add(e, instr_at(m, cond)->comp, OP_TUPLE, shape_tuple(m->ir, 1, &shape),
+                                  1, &x, NULL, (struct origin){ { 0 }, 0 });
+        edit_set_operand(e, cond, k, tuple);
+    }
+}
+
+/* A conditional takes and gives tuples. */
 static void wrap_conditional(struct edit *e, instr_id cond)
 {
     struct module *m = e->m;
@@ -243,8 +294,8 @@ static void wrap_conditional(struct edit *e, instr_id cond)
     comp_id *branches = ARENA_ARRAY(e->arena, comp_id, n);
     instr_called(m, cond, branches, n);
     shape_id shape = instr_at(m, cond)->shape;
-    shape_id wrapped = shape_tuple(m->ir, 1, &shape);
-    for (int b = 0; b < n; b++) {
+    bool gives_array = instr_shape(m, cond)->kind != SHAPE_TUPLE;
+    for (int b = 0; gives_array && b < n; b++) {
         instr_id root = e->roots[branches[b].i];
         if (instr_shape(m, root)->kind == SHAPE_TUPLE)
             continue; /* shared with another conditional, which did it */
@@ -252,18 +303,16 @@ static void wrap_conditional(struct edit *e, instr_id cond)
         e->roots[branches[b].i] = edit_add(e, branches[b], OP_TUPLE, shape_tuple(m->ir, 1, &inner), 1,
                                            &root, NULL, (struct origin){ { 0 }, 0 });
     }
+    wrap_operands(e, cond, branches, n);
+    if (!gives_array)
+        return;
     const struct instr *old = instr_at(m, cond);
     comp_id c = old->comp;
-    instr_id new = edit_add(e, c, OP_CONDITIONAL, wrapped, old->noperands, old->operands, old,
-                            e->origin[cond.i]);
+    instr_id new = edit_add(e, c, OP_CONDITIONAL, shape_tuple(m->ir, 1, &shape), old->noperands,
+                            old->operands, old, e->origin[cond.i]);
     instr_at(m, new)->sharding = (sharding_id){ 0 };
     instr_at(m, new)->note = NULL;
-    struct attr index = attr_int(ATTR_INDEX, 0);
-    instr_id gte = edit_add(e, c, OP_GET_TUPLE_ELEMENT, shape, 1, &new, NULL,
-                            (struct origin){ { 0 }, 0 });
-    struct instr *g = instr_at(m, gte);
-    g->attrs = arena_copy(&m->arena, &index, 1, sizeof index);
-    g->nattrs = 1;
+    instr_id gte = add_element(e, c, shape, new, (struct origin){ { 0 }, 0 });
     edit_inherit(e, cond, gte);
     edit_replace(e, cond, gte, true);
 }
@@ -282,8 +331,7 @@ static void wrap_conditionals(struct edit *e, const struct graph *g)
             continue;
         edit_order(e, (comp_id){ c }, false, e->arena, &order);
         for (uint32_t k = 0; k < order.n; k++)
-            if (instr_at(m, order.v[k])->op == OP_CONDITIONAL && !edit_gone(e, order.v[k]) &&
-                instr_shape(m, order.v[k])->kind != SHAPE_TUPLE)
+            if (instr_at(m, order.v[k])->op == OP_CONDITIONAL && !edit_gone(e, order.v[k]))
                 wrap_conditional(e, order.v[k]);
     }
 }

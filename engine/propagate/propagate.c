@@ -128,6 +128,7 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     out->changed = p->changed;
     out->visits = p->visits;
     out->iterations = p->sweeps;
+    out->notes_out = metadata_notes(p);
     p->tmp = NULL;
     p->tick = NULL;
     p->d = NULL;

@@ -149,6 +149,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
         edit_replace(e, i, copy, false);
         p->n = module_ninstrs(p->m);
         put_sharding(p, copy, s, none_instr());
+        metadata_copy(p, copy, i);
         marks->kind[copy.i] = marks->kind[i.i];
         marks->number[copy.i] = marks->number[i.i];
         p->changed = true;
@@ -461,11 +462,13 @@ bool pass_setup(struct pass *p)
 {
     struct edit e;
     uint32_t cap = p->n + count_annotations(p) + 2;
+    p->capacity = cap;
     tables_make(p, cap);
     if (p->o.cse_only)
         p->saved_cse = arena_copy(p->arena, p->now, cap, sizeof *p->now);
     else
         drop_cse_markers(p);
+    metadata_open(p);
     log_given(p);
     edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);
     if (!annotations(p, &e, cap))

@@ -30,6 +30,7 @@ void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
     if (p->draft.i == i.i)
         put_leaves(p);
     record(p, i, -1, p->now[i.i], s, cause);
+    metadata_copy(p, i, cause);
     p->now[i.i] = s;
 }
 
@@ -160,7 +161,12 @@ bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool a
               answer.i ? why_taken(p, cand, old, answer) : why_not(p, i, cand, old));
     if (!answer.i)
         return false;
+    struct meta had = p->meta ? p->meta[i.i] : (struct meta){ 0 };
     put_sharding(p, i, answer, from);
+    if (p->meta && old.i && answer.i != cand.i) { /* merged: both sides' records */
+        p->meta[i.i] = had;
+        metadata_merge(p, i, from);
+    }
     return true;
 }
 

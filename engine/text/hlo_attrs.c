@@ -131,7 +131,7 @@ static bool window_pad(struct hlo *r, const char *key, size_t n, int rank, struc
 static const char *find_size(const char *p)
 {
     for (; *p && *p != '}' && *p != '\n'; p++)
-        if (memcmp(p, "size=", 5) == 0 && !is_word(p[-1]))
+        if (strncmp(p, "size=", 5) == 0 && !is_word(p[-1]))
             return p + 5;
     return NULL;
 }
@@ -379,7 +379,6 @@ static bool read_float(struct hlo *r, struct attr *a)
     a->f = strtod_l(from, &stop, r->plain);
     if (stop == from || stop > r->end)
         return hlo_expected(r, "a number");
-    a->n = (uint32_t)(stop - from);
     r->p = stop;
     return true;
 }

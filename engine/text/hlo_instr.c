@@ -314,6 +314,24 @@ static bool at_line_end(const struct hlo *r)
     return q > r->base && q[-1] == '/';
 }
 
+/* Attributes in the printer's order; hand-written text has them in any. pending refers to places. */
+static void order_attrs(struct hlo *r, int64_t npending)
+{
+    struct attr *v = r->attrs.v;
+    for (int64_t i = 1; i < r->attrs.n; i++) {
+        int64_t k = i;
+        for (; k > 0 && place_of((enum attr_key)v[k - 1].key) > place_of((enum attr_key)v[k].key); k--) {
+            struct attr t = v[k];
+            v[k] = v[k - 1];
+            v[k - 1] = t;
+        }
+        for (int64_t p = npending; k < i && p < r->pending.n; p++) {
+            uint32_t *at = &r->pending.v[p].attr;
+            *at = *at == i ? (uint32_t)k : *at >= k && *at < i ? *at + 1 : *at;
+        }
+    }
+}
+
 static bool keep(struct hlo *r, struct instr *in)
 {
     struct arena *a = &r->m->arena;
@@ -323,6 +341,7 @@ static bool keep(struct hlo *r, struct instr *in)
     if (r->attrs.n > UINT8_MAX)
         return FAIL(r, r->base + in->at.off, in->at.len, "more than %d attributes", UINT8_MAX);
     in->nattrs = (uint8_t)r->attrs.n;
+    order_attrs(r, r->first_pending);
     if (r->attrs.n)
         in->attrs = arena_copy(a, r->attrs.v, r->attrs.n, sizeof *r->attrs.v);
     in->metadata = r->found.metadata;
@@ -395,7 +414,7 @@ bool hlo_instr(struct hlo *r)
 {
     const char *start = r->p;
     bool root = false;
-    if (start[0] == 'R' && memcmp(start, "ROOT", 4) == 0 && !is_word(start[4])) {
+    if (start[0] == 'R' && strncmp(start, "ROOT", 4) == 0 && !is_word(start[4])) {
         r->p += 4;
         skip(r);
         root = *r->p != '=';
@@ -430,6 +449,7 @@ bool hlo_instr(struct hlo *r)
     r->found.sharding = r->found.metadata = r->found.frontend = NULL;
     r->found.metadata_len = r->found.frontend_len = 0;
     int64_t npending = r->pending.n;
+    r->first_pending = npending;
     bool ok = read_right_side(r, in, id, name);
     /* Defined also when it is wrong, or every user would be reported too. */
     define(r, nm, id);

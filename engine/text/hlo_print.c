@@ -271,22 +271,11 @@ static void put_attr(struct printer *p, const struct attr *a)
     put_value(p, a);
 }
 
-/* Where XLA's printer has an attribute: among the operation's own, behind the sharding, or last. */
-enum place { WITH_OP, BEHIND_SHARDING, LAST, NOWHERE };
-
-static enum place place_of(const struct instr *i, const struct attr *a)
-{
-    if (i->op == OP_PARAMETER && a->key == ATTR_INDEX)
-        return NOWHERE;
-    if (a->key == ATTR_CONTROL_PREDECESSORS || a->key == ATTR_STATISTICS || a->key == ATTR_ORIGIN)
-        return BEHIND_SHARDING;
-    return a->key == ATTR_BACKEND_CONFIG ? LAST : WITH_OP;
-}
-
 static void put_attrs_at(struct printer *p, const struct instr *i, enum place where)
 {
     for (int k = 0; k < i->nattrs; k++)
-        if (place_of(i, &i->attrs[k]) == where)
+        if (place_of((enum attr_key)i->attrs[k].key) == where &&
+            !(i->op == OP_PARAMETER && i->attrs[k].key == ATTR_INDEX)) /* stands in the parentheses */
             put_attr(p, &i->attrs[k]);
 }
 

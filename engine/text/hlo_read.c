@@ -439,7 +439,8 @@ static bool skip_signature(struct hlo *r, struct computation *c)
     const char *first = from;
     while (first < stop && hlo_class[(unsigned char)*first] & CH_SPACE)
         first++;
-    if (stop > first) {
+    /* A comment behind it would swallow the brace when printed. */
+    if (stop > first && !memmem(first, (size_t)(stop - first), "//", 2)) {
         c->signature = from;
         c->signature_len = (uint32_t)(stop - from);
     }

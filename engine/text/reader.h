@@ -68,6 +68,7 @@ struct hlo {
     uint32_t ndefs;
     struct map comps; /* name_id -> comp_id */
     VEC(struct pending) pending;
+    int64_t first_pending; /* of the instruction being read */
 
     VEC(instr_id) operands; /* of the instruction being read */
     VEC(struct attr) attrs;

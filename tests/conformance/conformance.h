@@ -1,19 +1,46 @@
 /* gspmd-conformance: runs folders of files in the formats of the shared corpus and cases. Each
- * runner takes one folder, prints what it finds wrong (verbose: everything) and counts. */
+ * runner prints what it finds wrong, one line a failure (verbose: everything), and counts. */
 #ifndef GSPMD_TESTS_CONFORMANCE_H
 #define GSPMD_TESTS_CONFORMANCE_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct conformance {
     int passed, failed, skipped;
     bool verbose;
+    const char *only; /* names that contain this; NULL: all */
 };
 
-/* propagation.jsonl of folder (skipped when there is none). */
-void conformance_propagation(const char *folder, struct conformance *c);
+/* path: a .jsonl file, or a folder that holds the file of the usual name (sharding_syntax.jsonl,
+ * propagation.jsonl, ...; nothing happens when it holds none). */
+void conformance_syntax(const char *path, struct conformance *c);
+void conformance_propagation(const char *path, struct conformance *c);
+void conformance_partitioner(const char *path, struct conformance *c);
+void conformance_shardy(const char *path, struct conformance *c);
+void conformance_cases(const char *path, struct conformance *c);
 /* NAME.hlo[.gz] beside NAME.xla.json[.gz] in folder: every instruction's sharding, as a table. only:
  * names that contain it; NULL: all. */
 void conformance_inputs(const char *folder, const char *only, struct conformance *c);
+
+/* ---- for runners (lines.c) -------------------------------------------------------------------- */
+
+/* The .jsonl file that path means; buffer of 4096 bytes. NULL: there is none. */
+const char *conformance_file(const char *path, const char *usual, char *buffer);
+/* Calls fn for each line's object that c->only lets through. A file that cannot be read is a
+ * failure. */
+typedef void conformance_fn(void *context, struct conformance *c, const cJSON *line);
+void conformance_lines(const char *path, struct conformance *c, conformance_fn *fn, void *context);
+
+void conformance_pass(struct conformance *c, const char *name);
+void conformance_fail(struct conformance *c, const char *name, const char *expected,
+                      const char *got);
+void conformance_skip(struct conformance *c, const char *name, const char *why);
+
+/* Fields of an object: "", -1 and false when they are not there. */
+const char *json_text(const cJSON *o, const char *key);
+int64_t json_int(const cJSON *o, const char *key);
+bool json_true(const cJSON *o, const char *key);
 
 #endif

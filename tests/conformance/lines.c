@@ -1,16 +1,28 @@
 /* What the runners share: reading JSON lines, counting, saying what failed. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "tests/conformance/conformance.h"
+#include "conformance.h"
 
-int conformance_lines(const char *path, struct conformance *c, conformance_fn *fn, void *context)
+const char *conformance_file(const char *path, const char *usual, char *buffer)
+{
+    struct stat st;
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!folder)
+        return path;
+    (void)snprintf(buffer, 4096, "%s/%s", path, usual);
+    return stat(buffer, &st) == 0 ? buffer : NULL;
+}
+
+void conformance_lines(const char *path, struct conformance *c, conformance_fn *fn, void *context)
 {
     FILE *f = fopen(path, "rb");
     if (!f) {
-        perror(path);
-        return 2;
+        conformance_fail(c, path, "a file", strerror(errno));
+        return;
     }
     char *line = NULL;
     size_t cap = 0;
@@ -33,7 +45,6 @@ int conformance_lines(const char *path, struct conformance *c, conformance_fn *f
     }
     free(line);
     (void)fclose(f);
-    return 0;
 }
 
 void conformance_pass(struct conformance *c, const char *name)

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tests/conformance/conformance.h"
+#include "conformance.h"
 
 /* A runner that is not linked in leaves its files skipped, and counted. */
 #pragma weak conformance_propagation
 #pragma weak conformance_partitioner
 #pragma weak conformance_shardy
 #pragma weak conformance_cases
+#pragma weak conformance_inputs
 
-typedef int runner(const char *path, struct conformance *c);
+typedef void runner(const char *path, struct conformance *c);
 
 struct kind {
     const char *file; /* name without .jsonl */
@@ -74,7 +75,7 @@ static const struct kind *kind_of(const struct kind *kinds, const char *path)
     }
     struct first_line f = { .kinds = kinds };
     struct conformance quiet = { 0 };
-    (void)conformance_lines(path, &quiet, look_at_first, &f);
+    conformance_lines(path, &quiet, look_at_first, &f);
     return f.found;
 }
 
@@ -83,23 +84,23 @@ static void skip_line(void *context, struct conformance *c, const cJSON *o)
     conformance_skip(c, json_text(o, "name"), context);
 }
 
-static int run_file(const struct kind *kinds, const char *path, struct conformance *total)
+static void run_file(const struct kind *kinds, const char *path, struct conformance *total)
 {
     const struct kind *k = kind_of(kinds, path);
     struct conformance c = { .verbose = total->verbose, .only = total->only };
     static char missing[] = "no runner for such files";
-    int status;
     if (k && k->run)
-        status = k->run(path, &c);
+        k->run(path, &c);
     else
-        status = conformance_lines(path, &c, skip_line, missing);
+        conformance_lines(path, &c, skip_line, missing);
     printf("%s: %d passed, %d failed", path, c.passed, c.failed);
-    printf(c.skipped ? ", %d skipped\n" : "\n", c.skipped);
+    if (c.skipped)
+        printf(", %d skipped", c.skipped);
+    printf("\n");
     (void)fflush(stdout);
     total->passed += c.passed;
     total->failed += c.failed;
     total->skipped += c.skipped;
-    return status;
 }
 
 static int is_jsonl(const struct dirent *e)
@@ -108,50 +109,74 @@ static int is_jsonl(const struct dirent *e)
     return n > 6 && strcmp(e->d_name + n - 6, ".jsonl") == 0;
 }
 
+static int is_recorded(const struct dirent *e)
+{
+    return strstr(e->d_name, ".xla.json") != NULL;
+}
+
+/* Every .jsonl file, and the dumps that stand beside XLA's recorded answers. */
 static int run_folder(const struct kind *kinds, const char *path, struct conformance *c)
 {
     struct dirent **list;
-    int n = scandir(path, &list, is_jsonl, alphasort), status = n > 0 ? 0 : 2;
-    if (n <= 0)
-        (void)fprintf(stderr, "%s: no .jsonl files\n", path);
+    int n = scandir(path, &list, is_jsonl, alphasort), found = n > 0 ? n : 0;
     for (int i = 0; i < n; i++) {
         char file[4096];
         (void)snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
-        int s = run_file(kinds, file, c);
-        status = status > s ? status : s;
+        run_file(kinds, file, c);
         free(list[i]);
     }
     if (n >= 0)
         free(list);
-    return status;
+    n = scandir(path, &list, is_recorded, NULL);
+    found += n > 0 ? n : 0;
+    for (int i = 0; i < n; i++)
+        free(list[i]);
+    if (n >= 0)
+        free(list);
+    if (n > 0 && conformance_inputs)
+        conformance_inputs(path, c->only, c);
+    if (!found)
+        (void)fprintf(stderr, "%s: nothing to run here\n", path);
+    return found ? 0 : 2;
+}
+
+/* Prints the sum; the exit status. */
+static int finish(const struct conformance *c, int status)
+{
+    printf("%d passed, %d failed", c->passed, c->failed);
+    if (c->skipped)
+        printf(", %d skipped", c->skipped);
+    printf("\n");
+    return status ? status : c->failed > 0;
 }
 
 int main(int argc, char **argv)
 {
     struct kind kinds[NKINDS];
     struct conformance c = { 0 };
-    int status = 0, files = 0;
+    int status = 0, paths = 0;
     kinds_fill(kinds);
     for (int i = 1; i < argc; i++) {
         struct stat st;
         if (strcmp(argv[i], "-v") == 0) {
             c.verbose = true;
-            continue;
-        }
-        if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             c.only = argv[++i];
-            continue;
+        } else if (stat(argv[i], &st) != 0) {
+            perror(argv[i]);
+            status = 2;
+            paths++;
+        } else {
+            paths++;
+            if (!S_ISDIR(st.st_mode))
+                run_file(kinds, argv[i], &c);
+            else if (run_folder(kinds, argv[i], &c))
+                status = 2;
         }
-        files++;
-        bool folder = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
-        int s = folder ? run_folder(kinds, argv[i], &c) : run_file(kinds, argv[i], &c);
-        status = status > s ? status : s;
     }
-    if (!files) {
+    if (!paths) {
         (void)fprintf(stderr, "usage: gspmd-conformance [-v] [--only TEXT] FOLDER|FILE...\n");
         return 2;
     }
-    printf("%d passed, %d failed", c.passed, c.failed);
-    printf(c.skipped ? ", %d skipped\n" : "\n", c.skipped);
-    return status ? status : c.failed > 0;
+    return finish(&c, status);
 }

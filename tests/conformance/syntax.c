@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/conformance/conformance.h"
+#include "conformance.h"
 #include "ir/ir.h"
 #include "sharding/sharding.h"
 #include "text/text.h"
@@ -450,18 +450,64 @@ static struct tiling groups_of(struct run *r, const cJSON *lists)
     return tiling_make(r->t, 2, (int64_t[]){ ngroups, size }, order_from_list(r->t, n, v));
 }
 
-static bool read_grouped(struct run *r, const cJSON *o, struct sharding_group *g)
+static bool grouped_on(struct run *r, const cJSON *in, struct sharding_group *g)
 {
-    const cJSON *in = field(o, "input");
+    sharding_id s;
+    int dims[16], shards[16];
+    int64_t keep[16];
+    int n = read_ints(field(in, field(in, "group_dims") ? "group_dims" : "dims"), dims, 16);
+    int k = read_ints(field(in, "group_dim_shards"), shards, 16);
+    for (int i = 0; i < k; i++)
+        keep[i] = shards[i];
+    if (!read_sharding(r, field(in, "sharding"), &s, NULL))
+        return false;
+    sharding_group_on(r->t, s, n, dims, k == n ? keep : NULL, g);
+    g->manual = json_true(in, "subgroup_manual");
+    return true;
+}
+
+static bool grouped_manual(struct run *r, const cJSON *in, struct sharding_group *g)
+{
+    sharding_id s;
+    if (!read_sharding(r, field(in, "sharding"), &s, NULL))
+        return false;
+    sharding_group_on_manual(r->t, s, g);
+    return true;
+}
+
+static bool grouped_given(struct run *r, const cJSON *in, struct sharding_group *g)
+{
     int sizes[16];
     *g = (struct sharding_group){ .data_rank = (int)json_int(in, "data_rank"),
                                   .manual = json_true(in, "subgroup_manual") };
+    if (cJSON_GetArraySize(field(in, "device_groups")) < 1)
+        return bad(r, "device_groups are missing");
     g->groups = groups_of(r, field(in, "device_groups"));
     g->ndims = read_ints(field(in, "group_dims"), g->dims, 16);
     (void)read_ints(field(in, "group_dim_sizes"), sizes, 16);
     for (int i = 0; i < g->ndims; i++)
         g->sizes[i] = sizes[i];
     return read_sharding(r, field(in, "sharding"), &g->inner, NULL);
+}
+
+static bool read_grouped(struct run *r, const cJSON *o, struct sharding_group *g)
+{
+    const char *kind = json_text(o, "kind");
+    const cJSON *in = field(o, "input");
+    if (strcmp(kind, "grouped") == 0)
+        return grouped_given(r, in, g);
+    if (strcmp(kind, "group_on_dims") == 0)
+        return grouped_on(r, in, g);
+    if (strcmp(kind, "get_manual_subgroup") == 0)
+        return grouped_manual(r, in, g);
+    if (strcmp(kind, "grouped_replicated") == 0) {
+        sharding_group_on_replication(r->t, sharding_replicated(r->t), json_int(in, "num_groups"),
+                                      json_int(in, "num_tiles"), (int)json_int(in, "data_rank"), 0,
+                                      NULL, g);
+        return true;
+    }
+    r->unknown = true;
+    return false;
 }
 
 static bool kind_ungroup(struct run *r)
@@ -479,19 +525,19 @@ static bool kind_groups_match(struct run *r)
            answer_bool(r, tiling_same_groups(r->t, a.groups, b.groups));
 }
 
-static bool kind_manual_subgroup(struct run *r)
+/* Fields of the expectation: sharding.to_string, device_groups[k]. */
+static bool answer_group(struct run *r, const struct sharding_group *g)
 {
-    sharding_id s, inner;
-    struct sharding_group g;
-    if (!read_sharding(r, field(r->input, "sharding"), &s, NULL))
-        return false;
-    sharding_group_on_manual(r->t, s, &g);
-    sharding_print(r->t, g.inner, NULL, false, &r->got);
+    sharding_id inner;
+    sharding_print(r->t, g->inner, NULL, false, &r->got);
     str_addc(&r->got, ' ');
-    tiling_print(r->t, g.groups, &r->got);
-    bool ok = read_sharding(r, field(r->expected, "sharding.to_string"), &inner, NULL) &&
-              inner.i == g.inner.i;
-    for (int k = 0; k < g.groups.dims[0]; k++) {
+    tiling_print(r->t, g->groups, &r->got);
+    char *want = cJSON_PrintUnformatted(r->expected);
+    str_adds(&r->want, want);
+    free(want);
+    const cJSON *text = field(r->expected, "sharding.to_string");
+    bool ok = !text || (read_sharding(r, text, &inner, NULL) && inner.i == g->inner.i);
+    for (int k = 0; k < g->groups.dims[0]; k++) {
         char key[40];
         (void)snprintf(key, sizeof key, "device_groups[%d]", k);
         const cJSON *list = field(r->expected, key), *x;
@@ -499,14 +545,122 @@ static bool kind_manual_subgroup(struct run *r)
         cJSON_ArrayForEach(x, list)
         {
             int64_t index[2] = { k, at++ };
-            ok = ok && tiling_device(r->t, g.groups, index) == x->valueint;
+            ok = ok && at <= g->groups.dims[1] &&
+                 tiling_device(r->t, g->groups, index) == x->valueint;
         }
-        ok = ok && (!list || at == g.groups.dims[1]);
+        ok = ok && (!list || at == g->groups.dims[1]);
+    }
+    return ok;
+}
+
+static bool kind_manual_subgroup(struct run *r)
+{
+    struct sharding_group g;
+    return grouped_manual(r, r->input, &g) && answer_group(r, &g);
+}
+
+static bool kind_group_on_dims(struct run *r)
+{
+    struct sharding_group g;
+    return grouped_on(r, r->input, &g) && answer_group(r, &g);
+}
+
+/* ---- questions about one sharding ------------------------------------------------------------------------------ */
+
+static bool kind_has_unique_device(struct run *r)
+{
+    sharding_id s;
+    int64_t device;
+    return read_sharding(r, field(r->input, "sharding"), &s, NULL) &&
+           answer_bool(r, sharding_unique_device(r->t, s, &device));
+}
+
+static bool kind_unique_device(struct run *r)
+{
+    sharding_id s;
+    int64_t device = -1;
+    if (!read_sharding(r, field(r->input, "sharding"), &s, NULL))
+        return false;
+    return answer_int(r, sharding_unique_device(r->t, s, &device) ? device : -1);
+}
+
+static bool leaf_uses(struct run *r, sharding_id s, int64_t device)
+{
+    const struct sharding *x = sharding_get(r->t, s);
+    if (x->kind == SHARDING_MAXIMAL)
+        return x->device == device;
+    return x->kind != SHARDING_TILED || order_cell(r->t, x->tiles.order, device) >= 0;
+}
+
+static bool kind_uses_device(struct run *r)
+{
+    sharding_id s;
+    if (!read_sharding(r, field(r->input, "sharding"), &s, NULL))
+        return false;
+    const struct sharding *x = sharding_get(r->t, s);
+    int64_t device = json_int(r->input, "device");
+    bool uses = x->kind != SHARDING_TUPLE && leaf_uses(r, s, device);
+    for (int64_t i = 0; x->kind == SHARDING_TUPLE && i < x->nelems; i++)
+        uses = uses || leaf_uses(r, x->elems[i], device);
+    return answer_bool(r, uses);
+}
+
+static bool kind_device_for_tile_index(struct run *r)
+{
+    sharding_id s;
+    int index[16];
+    int64_t at[16];
+    if (!read_sharding(r, field(r->input, "sharding"), &s, NULL))
+        return false;
+    int n = read_ints(field(r->input, "index"), index, 16);
+    const struct sharding *x = sharding_get(r->t, s);
+    if (x->kind == SHARDING_MAXIMAL)
+        return answer_int(r, x->device);
+    if (x->kind != SHARDING_TILED || n < x->data_rank || x->tiles.naxes > 16)
+        return bad(r, "no device for such an index");
+    for (int i = 0; i < x->tiles.naxes; i++)
+        at[i] = i < n ? index[i] : 0;
+    return answer_int(r, tiling_device(r->t, x->tiles, at));
+}
+
+static bool kind_tile_offset(struct run *r)
+{
+    sharding_id s;
+    shape_id shape;
+    int64_t index[16] = { 0 }, local[16];
+    if (!read_sharding(r, field(r->input, "sharding"), &s, NULL) ||
+        !read_shape(r, field(r->input, "shape"), &shape))
+        return false;
+    const struct shape *x = shape_at(r, shape);
+    if (x->rank > 16 || !sharding_tile_index(r->t, s, json_int(r->input, "device"), index))
+        return bad(r, "the device holds no tile");
+    sharding_shard_dims(r->t, s, x->rank, x->dims, local);
+    bool ok = cJSON_GetArraySize(r->expected) == x->rank;
+    for (int i = 0; i < x->rank; i++) {
+        int64_t offset = index[i] * local[i];
+        offset = offset < x->dims[i] ? offset : x->dims[i];
+        str_addf(&r->got, "%s%" PRId64, i ? "," : "", offset);
+        const cJSON *e = cJSON_GetArrayItem(r->expected, i);
+        ok = ok && e && e->valueint == offset;
     }
     char *want = cJSON_PrintUnformatted(r->expected);
     str_adds(&r->want, want);
     free(want);
     return ok;
+}
+
+/* A tuple has a single sharding when all of its elements are equal. */
+static bool kind_extract_single(struct run *r)
+{
+    struct sharding_note note;
+    sharding_id s;
+    if (!read_note(r, &note, &s))
+        return false;
+    const struct sharding *x = sharding_get(r->t, s);
+    bool one = x->kind != SHARDING_TUPLE || x->nelems > 0;
+    for (int64_t i = 1; x->kind == SHARDING_TUPLE && i < x->nelems; i++)
+        one = one && x->elems[i].i == x->elems[0].i;
+    return answer_bool(r, one);
 }
 
 /* ---- modules --------------------------------------------------------------------------------------------------- */
@@ -634,9 +788,13 @@ static const struct {
     bool (*run)(struct run *r);
 } kinds[] = {
     { "device_groups_match", kind_groups_match },
+    { "device_for_tile_index", kind_device_for_tile_index },
     { "equal", kind_equal },
+    { "extract_single_sharding", kind_extract_single },
     { "first_target_dim_to_move_tiles", kind_first_target },
     { "get_manual_subgroup", kind_manual_subgroup },
+    { "group_on_dims", kind_group_on_dims },
+    { "has_unique_device", kind_has_unique_device },
     { "infer_dot_operand", kind_infer_dot },
     { "infer_dot_operand_from_shardings", kind_infer_dot_given },
     { "is_shard_as", kind_is_shard_as },
@@ -657,11 +815,14 @@ static const struct {
     { "reshape_to_tile_dimension", kind_retile },
     { "same_result", kind_same_result },
     { "shape_tree_element", kind_shape_tree_element },
+    { "tile_offset_for_device", kind_tile_offset },
     { "tile_shape", kind_tile_shape },
     { "transpose", kind_transpose },
     { "transpose_with_collapsed_dims", kind_map_dims },
     { "ungroup", kind_ungroup },
+    { "unique_device", kind_unique_device },
     { "untile_shape", kind_untile_shape },
+    { "uses_device", kind_uses_device },
     { "validate", kind_validate },
     { "with_metadata", kind_with_metadata },
     { "without_metadata", kind_without_metadata },
@@ -705,7 +866,10 @@ static void judge(void *context, struct conformance *c, const cJSON *line)
     ir_free(r.ir);
 }
 
-int conformance_syntax(const char *path, struct conformance *c)
+void conformance_syntax(const char *path, struct conformance *c)
 {
-    return conformance_lines(path, c, judge, NULL);
+    char buffer[4096];
+    const char *file = conformance_file(path, "sharding_syntax.jsonl", buffer);
+    if (file)
+        conformance_lines(file, c, judge, NULL);
 }

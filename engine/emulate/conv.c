@@ -1,0 +1,251 @@
+/* Convolution, all attributes, by plain loops over a canonical form:
+ *
+ *     input  [batch, spatial.., feature]   kernel [spatial.., in, out]   result [batch, spatial.., out]
+ *
+ * Operands are packed into that order and into the accumulator's type. Feature groups split input
+ * features and kernel outputs; batch groups split the batch and kernel outputs.
+ */
+#include <string.h>
+
+#include "emulate/lower.h"
+
+struct conv {
+    int ns; /* spatial dimensions */
+    struct box lhs, rhs, out; /* packing (out: unpacking) */
+    struct elem acc;
+    const struct ew *lhs_conv, *rhs_conv, *out_conv;
+    struct window_dim *w;
+    int64_t *in_sp, *ker_sp, *out_sp; /* spatial sizes */
+    int64_t batch, out_batch, cin, kin, cout, fgroups, bgroups;
+};
+
+/* acc[j] += x * k[j] for j < n. */
+typedef void (*axpy_fn)(void *acc, const void *x, const void *k, int64_t n);
+#define AXPY(name, T)                                                                              \
+    static void name(void *acc, const void *x, const void *k, int64_t n)                           \
+    {                                                                                              \
+        T *a = acc;                                                                                \
+        const T v = *(const T *)x, *p = k;                                                         \
+        for (int64_t j = 0; j < n; j++)                                                            \
+            a[j] += v * p[j];                                                                      \
+    }
+AXPY(axpy_f32, float)
+AXPY(axpy_f64, double)
+AXPY(axpy_u64, uint64_t)
+#define AXPY_PAIR(name, T)                                                                         \
+    static void name(void *acc, const void *x, const void *k, int64_t n)                           \
+    {                                                                                              \
+        T *a = acc;                                                                                \
+        const T *v = x, *p = k;                                                                    \
+        for (int64_t j = 0; j < n; j++) {                                                          \
+            a[2 * j] += v[0] * p[2 * j] - v[1] * p[2 * j + 1];                                     \
+            a[2 * j + 1] += v[0] * p[2 * j + 1] + v[1] * p[2 * j];                                 \
+        }                                                                                          \
+    }
+AXPY_PAIR(pair_f64, double)
+AXPY_PAIR(pair_u64, uint64_t)
+
+static void axpy_bound(void *acc, const void *x, const void *k, int64_t n)
+{
+    double *a = acc;
+    const double *v = x, *p = k;
+    for (int64_t j = 0; j < n; j++)
+        bound_multiply_add(a + 2 * j, v, p + 2 * j);
+}
+
+static void axpy_flag(void *acc, const void *x, const void *k, int64_t n)
+{
+    uint8_t *a = acc;
+    const uint8_t v = *(const uint8_t *)x, *p = k;
+    for (int64_t j = 0; j < n; j++)
+        a[j] |= (uint8_t)(v | p[j]);
+}
+
+static axpy_fn axpy_of(enum ctype ct)
+{
+    switch ((int)ct) {
+    case CT_F32: return axpy_f32;
+    case CT_F64: return axpy_f64;
+    case CT_C128: return pair_f64;
+    case CT_RINGC: return pair_u64;
+    case CT_BOUND: return axpy_bound;
+    default: return axpy_u64;
+    }
+}
+
+/* Adds one output position's contributions. o: its spatial index; in: this batch element's input;
+ * out: its features. */
+static void conv_point(const struct conv *p, const int64_t *o, const char *in, const char *ker, char *out,
+                       int64_t first_out, int64_t nout, int64_t first_in, axpy_fn axpy, int size)
+{
+    int64_t at[MAX_RANK] = { 0 };
+    for (;;) {
+        int64_t pos = 0, kpos = 0;
+        bool inside = true;
+        for (int k = 0; k < p->ns && inside; k++) {
+            const struct window_dim *w = &p->w[k];
+            int64_t x = o[k] * w->stride + at[k] * w->window_dilation - w->pad_low;
+            inside = x >= 0 && x % w->base_dilation == 0 && x / w->base_dilation < p->in_sp[k];
+            pos = pos * p->in_sp[k] + x / w->base_dilation;
+            kpos = kpos * p->ker_sp[k] + (w->reversal ? p->ker_sp[k] - 1 - at[k] : at[k]);
+        }
+        for (int64_t c = 0; inside && c < p->kin; c++)
+            axpy(out + first_out * size, in + (pos * p->cin + first_in + c) * size,
+                 ker + ((kpos * p->kin + c) * p->cout + first_out) * size, nout);
+        int k = p->ns - 1;
+        for (; k >= 0; k--) {
+            if (++at[k] < p->ker_sp[k])
+                break;
+            at[k] = 0;
+        }
+        if (k < 0)
+            return;
+    }
+}
+
+static void conv_loops(const struct conv *p, const char *in, const char *ker, char *out, axpy_fn axpy,
+                       int size)
+{
+    int64_t groups = p->fgroups * p->bgroups, nout = p->cout / groups, in_pos = 1, out_pos = 1;
+    for (int k = 0; k < p->ns; k++) {
+        in_pos *= p->in_sp[k];
+        out_pos *= p->out_sp[k];
+    }
+    for (int64_t b = 0; b < p->out_batch; b++)
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t o[MAX_RANK] = { 0 };
+            int64_t from = p->bgroups > 1 ? g * p->out_batch + b : b;
+            int64_t first_in = p->fgroups > 1 ? g * p->kin : 0;
+            for (int64_t pos = 0; pos < out_pos; pos++) {
+                conv_point(p, o, in + from * in_pos * p->cin * size, ker,
+                           out + (b * out_pos + pos) * p->cout * size, g * nout, nout, first_in, axpy, size);
+                for (int k = p->ns - 1; k >= 0; k--) {
+                    if (++o[k] < p->out_sp[k])
+                        break;
+                    o[k] = 0;
+                }
+            }
+        }
+}
+
+static const char *packed(const struct box *b, const struct ew *conv, const struct leaf *l,
+                          struct elem acc, const void *in, struct arena *tmp)
+{
+    char *to = arena_alloc(tmp, l->count + 1, (size_t)l->elem.size);
+    box_copy(b, to, in, l->elem.size);
+    if (!conv)
+        return to;
+    char *wide = arena_alloc(tmp, l->count + 1, (size_t)acc.size);
+    convert_elements(conv, to, wide, l->count);
+    return wide;
+}
+
+static void run_conv(const struct step *s, void *const *out, const void *const *in)
+{
+    const struct conv *p = s->p;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    const char *lhs = packed(&p->lhs, p->lhs_conv, &s->lin[0], p->acc, in[0], &tmp);
+    const char *rhs = packed(&p->rhs, p->rhs_conv, &s->lin[1], p->acc, in[1], &tmp);
+    char *acc = arena_alloc(&tmp, s->lout[0].count + 1, (size_t)p->acc.size);
+    conv_loops(p, lhs, rhs, acc, axpy_of(p->acc.ct), p->acc.size);
+    if (p->out_conv) {
+        char *narrow = arena_alloc(&tmp, s->lout[0].count + 1, (size_t)s->lout[0].elem.size);
+        convert_elements(p->out_conv, acc, narrow, s->lout[0].count);
+        acc = narrow;
+    }
+    box_copy(&p->out, out[0], acc, s->lout[0].elem.size);
+    arena_close(&tmp);
+}
+
+static void poison_conv(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                        const void *const *in)
+{
+    (void)in;
+    const struct conv *p = s->p;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    char *side[2], *acc = arena_alloc(&tmp, s->lout[0].count + 1, 1);
+    for (int k = 0; k < 2; k++) {
+        side[k] = arena_alloc(&tmp, s->lin[k].count + 1, 1);
+        if (pin[k])
+            box_copy(k ? &p->rhs : &p->lhs, side[k], pin[k], 1);
+    }
+    conv_loops(p, side[0], side[1], acc, axpy_flag, 1);
+    box_copy(&p->out, pout[0], acc, 1);
+    arena_close(&tmp);
+}
+
+/* Packs dimensions in the given order; unpack: the other way round. */
+static struct box pack_box(struct lowering *l, const struct shape *s, const int *order, bool unpack)
+{
+    struct box b = box_new(l->a, s->rank);
+    int64_t *strides = ARENA_ARRAY(l->a, int64_t, s->rank + 1);
+    row_strides(s->rank, s->dims, strides);
+    for (int k = 0; k < s->rank; k++)
+        b.dims[k] = s->dims[order[k]];
+    row_strides(s->rank, b.dims, unpack ? b.src : b.dst);
+    for (int k = 0; k < s->rank; k++)
+        (unpack ? b.dst : b.src)[k] = strides[order[k]];
+    box_compact(&b);
+    return b;
+}
+
+static void set_order(int *order, int first, const int *spatial, int ns, int last1, int last2)
+{
+    int n = 0;
+    if (first >= 0)
+        order[n++] = first;
+    for (int k = 0; k < ns; k++)
+        order[n++] = spatial[k];
+    order[n++] = last1;
+    if (last2 >= 0)
+        order[n] = last2;
+}
+
+bool lower_convolution(struct lowering *l)
+{
+    struct step *s = l->step;
+    const struct attr *labels = instr_attr(l->i, ATTR_DIM_LABELS);
+    if (!labels)
+        return lower_missing(l, "a convolution without dim_labels");
+    const struct conv_dims *d = labels->conv;
+    const struct shape *lhs = operand_shape(l, 0), *rhs = operand_shape(l, 1);
+    const struct window *w = window_of(l, d->nspatial);
+    struct conv *p = ARENA_NEW(l->a, struct conv);
+    int order[16];
+    p->ns = d->nspatial;
+    set_order(order, d->lhs_batch, d->lhs_spatial, p->ns, d->lhs_feature, -1);
+    p->lhs = pack_box(l, lhs, order, false);
+    set_order(order, -1, d->rhs_spatial, p->ns, d->rhs_in, d->rhs_out);
+    p->rhs = pack_box(l, rhs, order, false);
+    set_order(order, d->out_batch, d->out_spatial, p->ns, d->out_feature, -1);
+    p->out = pack_box(l, l->shape, order, true);
+    p->in_sp = ARENA_ARRAY(l->a, int64_t, p->ns + 1);
+    p->ker_sp = ARENA_ARRAY(l->a, int64_t, p->ns + 1);
+    p->out_sp = ARENA_ARRAY(l->a, int64_t, p->ns + 1);
+    p->w = arena_copy(l->a, w->dims, p->ns, sizeof *p->w);
+    for (int k = 0; k < p->ns; k++) {
+        p->in_sp[k] = lhs->dims[d->lhs_spatial[k]];
+        p->ker_sp[k] = rhs->dims[d->rhs_spatial[k]];
+        p->out_sp[k] = l->shape->dims[d->out_spatial[k]];
+    }
+    p->batch = lhs->dims[d->lhs_batch];
+    p->cin = lhs->dims[d->lhs_feature];
+    p->kin = rhs->dims[d->rhs_in];
+    p->cout = rhs->dims[d->rhs_out];
+    p->out_batch = l->shape->dims[d->out_batch];
+    p->fgroups = instr_int(l->i, ATTR_FEATURE_GROUP_COUNT, 1);
+    p->bgroups = instr_int(l->i, ATTR_BATCH_GROUP_COUNT, 1);
+    p->acc = accumulator_of(s->lout[0].elem);
+    if (s->lin[0].elem.ct != p->acc.ct)
+        p->lhs_conv = ew_make(l->a, OP_CONVERT, s->lin[0].elem, p->acc, 0, 0);
+    if (s->lin[1].elem.ct != p->acc.ct)
+        p->rhs_conv = ew_make(l->a, OP_CONVERT, s->lin[1].elem, p->acc, 0, 0);
+    if (s->lout[0].elem.ct != p->acc.ct)
+        p->out_conv = ew_make(l->a, OP_CONVERT, p->acc, s->lout[0].elem, 0, 0);
+    s->fn = run_conv;
+    s->poison = poison_conv;
+    s->p = p;
+    return true;
+}

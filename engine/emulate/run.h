@@ -1,0 +1,20 @@
+/* Between run.c and verify.c. */
+#ifndef GSPMD_EMULATE_RUN_H
+#define GSPMD_EMULATE_RUN_H
+
+#include "emulate/lower.h"
+
+/* Each device's inputs, cut from global arrays; equal pieces are one tensor. */
+struct cuts {
+    struct arena arena;
+    int64_t ndevices, nin;
+    struct tensor *in; /* [ndevices * nin] */
+    bool *owned;
+};
+bool cuts_make(const struct program *p, const struct tensor *global, int64_t nin, struct cuts *c,
+               struct diag *d) MUST_CHECK;
+void cuts_free(struct cuts *c);
+/* Sharding of leaf k of a value with sharding s. */
+sharding_id leaf_sharding(const struct shardings *t, sharding_id s, int64_t leaf);
+
+#endif

@@ -1,0 +1,157 @@
+/* doctor: sizes that do not divide, padding, idle devices, fall-backs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "repl/commands.h"
+
+int64_t find_uneven(struct call *c, const struct propagation *p, struct uneven **list)
+{
+    VEC(struct uneven) v = { 0 };
+    const struct module *m = p->graph->module;
+    struct shardings *t = m->ir->shardings;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        sharding_id s = p->final[k];
+        const struct instr *in = instr_at(m, (instr_id){ k });
+        const struct shape *shape = shape_get(m->ir, in->shape);
+        if (!s.i || shape->kind != SHAPE_ARRAY || (in->flags & INSTR_REMOVED) || sharding_get(t, s)->kind != SHARDING_TILED ||
+            sharding_evenly(t, s, shape->rank, shape->dims))
+            continue;
+        struct tensor_view view;
+        measure_shape(m->ir, in->shape, s, sharding_total(t, s), &view);
+        struct uneven u = { p->graph->origin[k].source, { k }, s, view.padding, shape->count + view.padding };
+        vec_push(&c->arena, &v, u);
+    }
+    *list = v.v;
+    return v.n;
+}
+
+static int by_padding(const void *a, const void *b)
+{
+    const struct uneven *x = a, *y = b;
+    if (x->padding != y->padding)
+        return x->padding < y->padding ? 1 : -1;
+    return x->working.i < y->working.i ? -1 : x->working.i > y->working.i;
+}
+
+/* "dimension 0: 17 over 8: 3 each, the last 2 hold nothing; 24 divides" */
+static const char *dims_text(struct call *c, const struct propagation *p, const struct uneven *u)
+{
+    struct shardings *t = document_ir(c->sh->doc)->shardings;
+    const struct shape *shape = shape_get(p->graph->module->ir, instr_at(p->graph->module, u->working)->shape);
+    struct str s = STR_IN(&c->arena);
+    for (int d = 0; d < shape->rank; d++) {
+        int64_t tiles = sharding_tile(t, u->sharding, d), size = shape->dims[d];
+        if (tiles <= 1 || size % tiles == 0)
+            continue;
+        int64_t each = ceil_div(size, tiles), empty = tiles - ceil_div(size, each);
+        str_addf(&s, "%sdimension %d: %" PRId64 " over %" PRId64 " pads to %" PRId64 " each", s.n ? "; " : "", d, size, tiles, each);
+        if (empty > 0)
+            str_addf(&s, ", %" PRId64 " of %" PRId64 " hold nothing", empty, tiles);
+        str_addf(&s, ", %" PRId64 " would divide", each * tiles);
+    }
+    return str_text(&s);
+}
+
+static void say_uneven(struct call *c, const struct propagation *p)
+{
+    struct uneven *list;
+    int64_t n = find_uneven(c, p, &list);
+    qsort(list, (size_t)n, sizeof *list, by_padding);
+    int64_t shown = call_rows(c, n);
+    if (c->json)
+        json_put_open(&c->js, "uneven", '[');
+    else if (n > 0)
+        out(c, "%s value%s do not divide evenly:\n", with_commas(&c->arena, n), n == 1 ? "" : "s");
+    for (int64_t k = 0; k < shown; k++) {
+        const struct uneven *u = &list[k];
+        const char *name = working_label(c, p->graph, u->working), *dims = dims_text(c, p, u);
+        if (c->json) {
+            json_open(&c->js, '{');
+            json_put_string(&c->js, "instruction", name);
+            json_put_string(&c->js, "sharding", hlo_text(c, u->sharding));
+            json_put_int(&c->js, "padding", u->padding);
+            json_put_string(&c->js, "text", dims);
+            json_close(&c->js, '}');
+            continue;
+        }
+        out(c, "  %s  %s  %s padding elements (%d %%): %s\n", name, spelled(c, u->sharding), with_commas(&c->arena, u->padding),
+            (int)(100.0 * (double)u->padding / (double)max_i64(u->stored, 1) + 0.5), dims);
+    }
+    if (c->json)
+        json_close(&c->js, ']');
+    call_more(c, shown, n, "");
+}
+
+static void say_remat_list(struct call *c, const struct program *p, const struct propagation *prop, bool fallback)
+{
+    int64_t n = 0, said = 0;
+    for (int64_t k = 0; k < p->nremats; k++)
+        n += p->remats[k].fallback == fallback;
+    int64_t shown = call_rows(c, n);
+    if (c->json)
+        json_put_open(&c->js, fallback ? "fallbacks" : "whole_arrays", '[');
+    else if (n > 0)
+        out(c, fallback ? "%s have no rule yet and are replicated, computed, sliced:\n"
+                        : "%s arrays are made whole on every device to change their sharding:\n", with_commas(&c->arena, n));
+    for (int64_t k = 0; k < p->nremats && said < shown; k++) {
+        const struct remat_note *r = &p->remats[k];
+        if (r->fallback != fallback)
+            continue;
+        said++;
+        const char *name = r->source.i ? working_label(c, prop->graph, r->source) : "?";
+        if (c->json) {
+            json_open(&c->js, '{');
+            json_put_string(&c->js, "instruction", name);
+            json_put_string(&c->js, "from", hlo_text(c, r->from));
+            json_put_string(&c->js, "to", hlo_text(c, r->to));
+            json_put_string(&c->js, "reason", r->reason);
+            json_close(&c->js, '}');
+            continue;
+        }
+        out(c, "  %s (%s)  %s -> %s%s%s\n", name, r->source.i ? op_name((enum op_kind)instr_at(prop->graph->module, r->source)->op) : "",
+            spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "", r->reason ? r->reason : "");
+    }
+    if (c->json)
+        json_close(&c->js, ']');
+    call_more(c, shown, n, "");
+}
+
+/* Devices that hold no element of any split parameter. */
+int cmd_doctor(struct call *c)
+{
+    struct document *doc = c->sh->doc;
+    const struct propagation *p = document_propagation(doc, call_tick(c), c->d);
+    if (!p)
+        return call_failed(c);
+    if (document_is_partitioned(doc)) {
+        out(c, "a partitioned program: nothing to examine\n");
+        return STATUS_OK;
+    }
+    say_uneven(c, p);
+    const struct program *prog = document_devices(doc) > 0 ? document_program(doc, call_tick(c), c->d) : NULL;
+    if (document_devices(doc) > 0 && !prog)
+        return call_failed(c);
+    if (prog) {
+        say_remat_list(c, prog, p, false);
+        say_remat_list(c, prog, p, true);
+        const char **missing;
+        int n = run_missing(prog->module, &c->arena, &missing);
+        if (c->json)
+            json_put_open(&c->js, "cannot_run", '[');
+        else if (n > 0)
+            out(c, "run and verify have no kernel for:");
+        for (int k = 0; k < n; k++) {
+            if (c->json)
+                json_string(&c->js, missing[k]);
+            else
+                out(c, " %s", missing[k]);
+        }
+        if (c->json)
+            json_close(&c->js, ']');
+        else if (n > 0)
+            out(c, "\n");
+    }
+    if (!c->json && !c->out.n)
+        out(c, "nothing found: every size divides, no array is made whole, every operation has its rule\n");
+    return STATUS_OK;
+}

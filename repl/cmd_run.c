@@ -1,0 +1,349 @@
+/* run: numbers on emulated devices. verify: the proof that they are those of one device. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "repl/commands.h"
+
+/* Tensors that are freed on every way out of a command, but for a failure that jumps. */
+struct leaves {
+    struct tensor *v;
+    int64_t n;
+};
+
+static void leaves_free(struct leaves *l)
+{
+    for (int64_t k = 0; k < l->n; k++)
+        tensor_free(&l->v[k]);
+    l->n = 0;
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------ */
+
+static bool read_leaf(struct call *c, const char *folder, int64_t k, const struct shape *s, struct tensor *out_t, bool *found)
+{
+    *found = false;
+    if (!folder)
+        return true;
+    char *path = arena_printf(&c->arena, "%s/%" PRId64 ".npy", folder, k);
+    if (access(path, F_OK) != 0)
+        return true;
+    *found = true;
+    return npy_read(path, s->dtype, s->rank, s->dims, out_t, c->d);
+}
+
+static void say_invented(struct call *c, const char *folder, int64_t invented, int64_t total)
+{
+    if (invented == 0 || (invented == total && !folder))
+        return;
+    diag_warn(c->d, NULL, (struct span){ 0, 0 }, "%" PRId64 " of %" PRId64 " inputs are not in %s: small integers are made up (seed=)",
+              invented, total, folder ? folder : "a folder");
+}
+
+/* Constants that the dump left out as {...}: whatever comes out depends on invented values. */
+static void warn_elided(struct call *c)
+{
+    const struct module *m = document_module(c->sh->doc);
+    int64_t n = 0;
+    const char *first = NULL;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        const struct instr *i = instr_at(m, (instr_id){ k });
+        if (i->op == OP_CONSTANT && i->literal && i->literal->elided && n++ == 0)
+            first = name_text(m->ir, i->name);
+    }
+    if (n > 0)
+        diag_warn(c->d, NULL, (struct span){ 0, 0 },
+                  "%" PRId64 " constant%s no values in the text, constant({...}): %s%s. Values are made up: the numbers mean nothing",
+                  n, n == 1 ? " has" : "s have", first, n > 1 ? " and others" : "");
+}
+
+static bool make_inputs(struct call *c, const struct module *m, const shape_id *params, int64_t nparams, const char *folder,
+                        uint64_t seed, struct leaves *out_l)
+{
+    int64_t total = 0, invented = 0;
+    for (int64_t k = 0; k < nparams; k++)
+        total += shape_get(m->ir, params[k])->nleaves;
+    out_l->v = ARENA_ARRAY(&c->arena, struct tensor, total + 1);
+    for (int64_t k = 0; k < nparams; k++) {
+        int64_t n = shape_get(m->ir, params[k])->nleaves;
+        for (int64_t leaf = 0; leaf < n; leaf++) {
+            const struct shape *s = shape_get(m->ir, shape_leaf(m->ir, params[k], leaf));
+            int64_t at = out_l->n;
+            bool found = false;
+            if (s->kind != SHAPE_ARRAY) { /* a token carries nothing */
+                out_l->n++;
+                continue;
+            }
+            if (!read_leaf(c, folder, at, s, &out_l->v[at], &found))
+                return false;
+            if (!found) {
+                invented++;
+                if (!tensor_generate(s->dtype, s->rank, s->dims, at, seed, &out_l->v[at], c->d))
+                    return false;
+            }
+            out_l->n++;
+        }
+    }
+    say_invented(c, folder, invented, total);
+    return true;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------ */
+
+static const char *tensor_shape(struct call *c, const struct tensor *t)
+{
+    struct str s = STR_IN(&c->arena);
+    str_addf(&s, "%s[", dtype_name(t->dtype));
+    for (int d = 0; d < t->rank; d++)
+        str_addf(&s, "%s%" PRId64, d ? "," : "", t->dims[d]);
+    str_addc(&s, ']');
+    return str_text(&s);
+}
+
+/* Types that NumPy has no name for are raw bytes there; types.json says what they are. */
+static bool is_foreign(enum dtype t)
+{
+    const char *name = dtype_name(t);
+    return !strcmp(name, "bf16") || !strncmp(name, "f8", 2) || !strncmp(name, "f4", 2) || !strcmp(name, "s4") || !strcmp(name, "u4") ||
+           !strcmp(name, "s2") || !strcmp(name, "u2");
+}
+
+static bool write_outputs(struct call *c, const char *folder, const struct tensor *list, int64_t n)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        call_error(c, STATUS_RESOURCE, "write", "%s: %s", folder, strerror(errno));
+        return false;
+    }
+    struct str types = STR_IN(&c->arena);
+    for (int64_t k = 0; k < n; k++) {
+        if (!list[k].data && list[k].bytes == 0 && list[k].dtype == DTYPE_NONE)
+            continue;
+        const char *former = diag_stage(c->d, "write");
+        if (!npy_write(arena_printf(&c->arena, "%s/%" PRId64 ".npy", folder, k), &list[k], c->d))
+            return false;
+        diag_stage(c->d, former);
+        if (is_foreign(list[k].dtype))
+            str_addf(&types, "%s\"%" PRId64 "\": \"%s\"", types.n ? ", " : "{", k, dtype_name(list[k].dtype));
+    }
+    if (types.n) {
+        str_adds(&types, "}\n");
+        return write_file(c, arena_printf(&c->arena, "%s/types.json", folder), str_text(&types), types.n);
+    }
+    return true;
+}
+
+/* ---- run ----------------------------------------------------------------------------------------------- */
+
+static struct run_options options_of(struct call *c, int64_t n)
+{
+    const struct options *o = &document_strategy(c->sh->doc)->options;
+    return (struct run_options){ .mode = RUN_FLOAT, .ndevices = n, .threads = o->threads };
+}
+
+/* The unpartitioned module: the working graph on one device, shardings ignored. */
+static bool run_one(struct call *c, const char *folder, uint64_t seed, struct leaves *inputs, struct leaves *outputs)
+{
+    const struct propagation *p = document_propagation(c->sh->doc, call_tick(c), c->d);
+    if (!p)
+        return false;
+    const struct module *m = p->graph->module;
+    const struct computation *entry = comp_at(m, m->entry);
+    shape_id *params = ARENA_ARRAY(&c->arena, shape_id, entry->nparams + 1);
+    for (uint32_t k = 0; k < entry->nparams; k++)
+        params[k] = instr_at(m, entry->params[k])->shape;
+    if (!make_inputs(c, m, params, entry->nparams, folder, seed, inputs))
+        return false;
+    struct run_options o = options_of(c, 1);
+    struct run_result r = { 0 };
+    diag_stage(c->d, "run");
+    if (!run_module(m, inputs->v, inputs->n, &o, &r, call_tick(c), c->d))
+        return false;
+    outputs->v = arena_copy(&c->arena, r.out, r.nleaves, sizeof *r.out);
+    outputs->n = r.nleaves;
+    free(r.out); /* the tensors changed hands */
+    return true;
+}
+
+static bool run_many(struct call *c, const char *folder, uint64_t seed, struct leaves *inputs, struct leaves *outputs,
+                     bool *copies_equal, int64_t *devices)
+{
+    const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
+    if (!p || !make_inputs(c, p->module, p->param_shape, p->nparams, folder, seed, inputs))
+        return false;
+    struct run_options o = options_of(c, p->num_partitions);
+    struct tensor *list = NULL;
+    int64_t n = 0;
+    diag_stage(c->d, "run");
+    if (!run_program(p, inputs->v, inputs->n, &o, &list, &n, copies_equal, call_tick(c), c->d))
+        return false;
+    outputs->v = arena_copy(&c->arena, list, n, sizeof *list);
+    outputs->n = n;
+    free(list);
+    *devices = p->num_partitions;
+    return true;
+}
+
+static void say_results(struct call *c, const struct leaves *outputs, int64_t devices, bool copies_equal, const char *folder)
+{
+    if (c->json) {
+        json_put_int(&c->js, "devices", devices);
+        json_put_bool(&c->js, "replicas_equal", copies_equal);
+        json_put_open(&c->js, "outputs", '[');
+        for (int64_t k = 0; k < outputs->n; k++) {
+            json_open(&c->js, '{');
+            json_put_int(&c->js, "index", k);
+            json_put_string(&c->js, "shape", tensor_shape(c, &outputs->v[k]));
+            json_close(&c->js, '}');
+        }
+        json_close(&c->js, ']');
+        return;
+    }
+    out(c, "ran on %s device%s: %" PRId64 " output%s%s%s\n", with_commas(&c->arena, devices), devices == 1 ? "" : "s", outputs->n,
+        outputs->n == 1 ? "" : "s", folder ? " in " : "", folder ? folder : "");
+    int64_t shown = min_i64(outputs->n, 8);
+    for (int64_t k = 0; k < shown; k++)
+        out(c, "  %" PRId64 "  %s\n", k, tensor_shape(c, &outputs->v[k]));
+    if (shown < outputs->n)
+        out(c, "  and %" PRId64 " more\n", outputs->n - shown);
+}
+
+int cmd_run(struct call *c)
+{
+    const char *in = call_option(c, "inputs"), *to = call_option(c, "outputs"), *n = call_option(c, "devices"),
+               *seed_text = call_option(c, "seed");
+    int64_t devices = 1, seed = (int64_t)document_strategy(c->sh->doc)->options.seed;
+    if (n && strcmp(n, "1"))
+        return call_usage(c, -1, "devices=1 runs the unpartitioned module; the mesh says how many there are otherwise");
+    if (seed_text && parse_i64(seed_text, strlen(seed_text), &seed) != strlen(seed_text))
+        return call_usage(c, -1, "seed=%s is no number", seed_text);
+    if (to && (c->sh->safe || c->sh->sealed))
+        return call_usage(c, -1, "--safe: run writes no file");
+    if (in && c->sh->sealed)
+        return call_usage(c, -1, "no file is opened here");
+    struct stat st;
+    if (in && (stat(in, &st) != 0 || !S_ISDIR(st.st_mode)))
+        return call_error(c, STATUS_INPUT, "io", "%s: %s", in, errno ? strerror(errno) : "not a folder");
+    warn_elided(c);
+    struct leaves inputs = { 0 }, outputs = { 0 };
+    bool copies_equal = true;
+    bool one = n || document_devices(c->sh->doc) <= 1;
+    bool ok = one ? run_one(c, in, (uint64_t)seed, &inputs, &outputs)
+                  : run_many(c, in, (uint64_t)seed, &inputs, &outputs, &copies_equal, &devices);
+    if (ok && to)
+        ok = write_outputs(c, to, outputs.v, outputs.n);
+    if (ok)
+        say_results(c, &outputs, devices, copies_equal, to);
+    leaves_free(&inputs);
+    leaves_free(&outputs);
+    if (!ok)
+        return call_failed(c);
+    if (!copies_equal)
+        diag_warn(c->d, NULL, (struct span){ 0, 0 }, "devices that hold copies of one piece do not agree");
+    return STATUS_OK;
+}
+
+/* ---- verify -------------------------------------------------------------------------------------------- */
+
+static void json_verify(struct call *c, const struct verify_result *r, const struct propagation *p)
+{
+    json_put_string(&c->js, "mode", r->mode == RUN_RING ? "ring" : "float");
+    if (r->mode_reason)
+        json_put_string(&c->js, "mode_reason", r->mode_reason);
+    json_put_bool(&c->js, "equal", r->equal);
+    json_put_int(&c->js, "devices", r->devices);
+    json_put_int(&c->js, "seed", (int64_t)r->seed);
+    json_put_open(&c->js, "outputs", '[');
+    for (int64_t k = 0; k < r->noutputs; k++) {
+        json_open(&c->js, '{');
+        json_put_int(&c->js, "index", r->outputs[k].index);
+        json_put_int(&c->js, "differ", r->outputs[k].differ);
+        json_put_string(&c->js, "max_error", arena_printf(&c->arena, "%a", r->outputs[k].max_error));
+        json_put_string(&c->js, "bound", arena_printf(&c->arena, "%a", r->outputs[k].bound));
+        json_close(&c->js, '}');
+    }
+    json_close(&c->js, ']');
+    if (r->poisoned)
+        json_put_bool(&c->js, "poisoned", true);
+    if (!r->first.i) {
+        json_put_null(&c->js, "first_difference");
+        return;
+    }
+    struct str label = STR_IN(&c->arena);
+    instr_id source = p->graph->origin[r->first.i].source;
+    const struct module *m = document_module(c->sh->doc);
+    if (source.i && source.i <= module_ninstrs(m))
+        instr_label(m, source, false, &label);
+    else
+        instr_label(p->graph->module, r->first, false, &label);
+    json_put_open(&c->js, "first_difference", '{');
+    json_put_string(&c->js, "instruction", str_text(&label));
+    json_put_int(&c->js, "device", r->device);
+    json_put_open(&c->js, "index", '[');
+    for (int64_t d = 0; d < r->rank; d++)
+        json_int(&c->js, r->index[d]);
+    json_close(&c->js, ']');
+    json_put_string(&c->js, "expected", r->expected);
+    json_put_string(&c->js, "got", r->got);
+    json_close(&c->js, '}');
+}
+
+static void say_verify(struct call *c, const struct verify_result *r, const struct propagation *p)
+{
+    const char *mode = r->mode == RUN_RING ? "ring" : "float";
+    if (r->mode_reason)
+        out(c, "mode float: %s\n", r->mode_reason);
+    if (r->equal) {
+        out(c, "%s device%s agree%s with the unpartitioned module (%s)\n", with_commas(&c->arena, r->devices), r->devices == 1 ? "" : "s",
+            r->devices == 1 ? "s" : "", mode);
+        return;
+    }
+    int64_t bad = 0, elements = 0;
+    for (int64_t k = 0; k < r->noutputs; k++) {
+        bad += r->outputs[k].differ > 0;
+        elements += r->outputs[k].differ;
+    }
+    out(c, "%s devices do not agree with the unpartitioned module (%s): %s elements of %" PRId64 " output%s differ%s\n",
+        with_commas(&c->arena, r->devices), mode, with_commas(&c->arena, elements), bad, bad == 1 ? "" : "s",
+        r->poisoned ? "; padding reached a result" : "");
+    if (!r->first.i)
+        return;
+    struct str at = STR_IN(&c->arena);
+    for (int64_t d = 0; d < r->rank; d++)
+        str_addf(&at, "%s%" PRId64, d ? "," : "", r->index[d]);
+    out(c, "first at %s, device %" PRId64 ", index [%s]: %s, not %s\n", working_label(c, p->graph, r->first), r->device, str_text(&at),
+        r->got ? r->got : "?", r->expected ? r->expected : "?");
+}
+
+int cmd_verify(struct call *c)
+{
+    const char *mode_text = call_option(c, "mode"), *seed_text = call_option(c, "seed");
+    const struct options *o = &document_strategy(c->sh->doc)->options;
+    int64_t seed = (int64_t)o->seed;
+    enum run_mode mode = RUN_RING;
+    if (mode_text && !strcmp(mode_text, "float"))
+        mode = RUN_FLOAT;
+    else if (mode_text && strcmp(mode_text, "ring"))
+        return call_usage(c, -1, "mode=%s is neither ring nor float", mode_text);
+    if (seed_text && parse_i64(seed_text, strlen(seed_text), &seed) != strlen(seed_text))
+        return call_usage(c, -1, "seed=%s is no number", seed_text);
+    const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
+    if (!p)
+        return call_failed(c);
+    const struct propagation *prop = document_propagation(c->sh->doc, call_tick(c), c->d);
+    warn_elided(c);
+    struct verify_result r = { 0 };
+    diag_stage(c->d, "run");
+    if (!verify_program(prop, p, mode, (uint64_t)seed, o->threads, &r, call_tick(c), c->d)) {
+        verify_result_free(&r);
+        return call_failed(c);
+    }
+    if (c->json)
+        json_verify(c, &r, prop);
+    else
+        say_verify(c, &r, prop);
+    bool equal = r.equal;
+    verify_result_free(&r);
+    return equal ? STATUS_OK : STATUS_DIFFERS;
+}

@@ -1,0 +1,182 @@
+/* The table of commands: dispatcher, help, man page, completion and tests all read it. */
+#include "repl/commands.h"
+#include "repl/examples.h"
+
+/* clang-format off */
+const struct command commands[] = {
+    /* ---- model ---- */
+    { .name = "load", .group = "model", .args = "FILE", .min = 1, .max = 1,
+      .summary = "open a module: HLO text (.gz too) or a JSON model",
+      .details = "    The mesh and the options stay, annotations do not: they belong to a module. What cannot be\n"
+                 "    read leaves the module that is there. In a script, load - <<END takes the lines up to END.\n",
+      .example = EX_load, .complete = COMPLETE_FILE, .run = cmd_load },
+    { .name = "list", .aliases = "ls", .group = "model", .args = "[SEL | parameters | computations] [--all]", .max = 1, .options = "--all --limit=",
+      .summary = "instructions of the module, with operation, shape, operands",
+      .details = "    SEL: names, globs (dot.*), op:dot, scope:layer0/*, in(T,3) and out(T,3) (what T is made from,\n"
+                 "    what is made from it, so many steps away), joined by commas.\n",
+      .example = EX_list, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_list },
+    { .name = "info", .aliases = "i", .group = "model", .args = "[--all]", .max = 0, .options = "--all",
+      .summary = "the module at a glance: devices, parameters by bytes, annotations, what is unusual",
+      .example = EX_info, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_info },
+    { .name = "where", .group = "model", .args = "SEL [--all]", .min = 1, .max = 1, .options = "--all --limit=",
+      .summary = "source line and scope of an instruction, from its metadata",
+      .example = EX_where, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_where },
+    { .name = "export", .group = "model", .args = "hlo|program FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force",
+      .summary = "write the module with its annotations, or the partitioned program",
+      .details = "    hlo         the module that the strategy stands for, as HLO text\n"
+                 "    program     what every device runs, as HLO text that XLA reads; the shardings of its inputs\n"
+                 "                and outputs are in the header. More than 10 MB of device lists needs force\n"
+                 "    stablehlo   comes later\n"
+                 "    --propagated  with all shardings after propagation\n"
+                 "    A FILE of - is the terminal.\n",
+      .example = EX_export, .complete = COMPLETE_EXPORT, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_export },
+
+    /* ---- strategy ---- */
+    { .name = "mesh", .aliases = "m", .group = "strategy", .args = "[@NAME] [AXIS=SIZE... [order=...]]", .max = -1,
+      .summary = "name the grid of devices; alone: print it",
+      .details = "    order=[4,2]T(1,0) or order=0,1,3,2,... says which device sits where. A further mesh is\n"
+                 "    named @NAME and used as [@NAME x,_]. Annotations are read again, by axis name.\n",
+      .example = EX_mesh, .complete = COMPLETE_NONE, .flags = CHANGES, .run = cmd_mesh },
+    { .name = "shard", .aliases = "s", .group = "strategy", .args = "T SHARDING", .min = 2, .max = -1,
+      .summary = "annotate a tensor, as if its text carried sharding=",
+      .details = "    [_,model]          one entry a dimension: an axis, several ((data,model) or data*model,\n"
+                 "                       major to minor), _ not split, ? left open, sub-axes model:(2)2\n"
+                 "    {devices=[2,1,4]<=[8] last_tile_dim_replicate}, P('data', None), replicated, maximal 3,\n"
+                 "    #sdy.sharding<@mesh, [{\"data\"}, {?}]>, f32[8@data,4] are read, too.\n"
+                 "    T may be a selection, or one leaf of a tuple: T{0,1}.\n",
+      .example = EX_shard, .complete = COMPLETE_SPEC, .flags = NEEDS_MODULE | CHANGES, .run = cmd_shard },
+    { .name = "constrain", .group = "strategy", .args = "T SHARDING", .min = 2, .max = -1,
+      .summary = "put a Sharding call behind a tensor, as with_sharding_constraint does",
+      .example = EX_constrain, .complete = COMPLETE_SPEC, .flags = NEEDS_MODULE | CHANGES, .run = cmd_constrain },
+    { .name = "unshard", .group = "strategy", .args = "T | --module", .max = 1, .options = "--module",
+      .summary = "take an annotation away; --module: all that the dump brought",
+      .example = EX_unshard, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | CHANGES, .run = cmd_unshard },
+    { .name = "set", .group = "strategy", .args = "[OPTION[=VALUE]]", .max = 2,
+      .summary = "print all options, print one, set one",
+      .example = EX_set, .complete = COMPLETE_OPTION, .flags = CHANGES, .run = cmd_set },
+    { .name = "undo", .aliases = "u", .group = "strategy", .args = "", .max = 0,
+      .summary = "take the last edit back; as often as there are edits",
+      .example = EX_undo, .flags = CHANGES, .run = cmd_undo },
+    { .name = "redo", .group = "strategy", .args = "", .max = 0,
+      .summary = "do again what was undone",
+      .example = EX_redo, .flags = CHANGES, .run = cmd_redo },
+    { .name = "save", .group = "strategy", .args = "NAME", .min = 1, .max = 1,
+      .summary = "keep the strategy under a name",
+      .example = EX_save, .complete = COMPLETE_SAVED, .flags = NEEDS_MODULE, .run = cmd_save },
+    { .name = "restore", .group = "strategy", .args = "NAME", .min = 1, .max = 1,
+      .summary = "go to a saved strategy; undo comes back",
+      .example = EX_restore, .complete = COMPLETE_SAVED, .flags = NEEDS_MODULE | CHANGES, .run = cmd_restore },
+    { .name = "strategies", .group = "strategy", .args = "", .max = 0,
+      .summary = "saved strategies, and the annotations of the current one",
+      .example = EX_strategies, .flags = MAY_REDIRECT, .run = cmd_strategies },
+    { .name = "diff", .group = "strategy", .args = "A [B] [--all]", .min = 1, .max = 2, .options = "--all --limit=",
+      .summary = "what two strategies do differently: shardings, collectives, bytes",
+      .details = "    A and B are saved names, current (B, when it is left out), or previous.\n",
+      .example = EX_diff, .complete = COMPLETE_SAVED, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_diff },
+
+    /* ---- propagation ---- */
+    { .name = "show", .aliases = "sh", .group = "propagation", .args = "[SEL] [--all]", .max = 1, .options = "--all --limit=",
+      .summary = "shardings after propagation: global and local shape, copies, bytes a device, origin",
+      .details = "    Alone: what the last edit changed. SEL: those (list's help tells what can stand there).\n",
+      .example = EX_show, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_show },
+    { .name = "why", .aliases = "w", .group = "propagation", .args = "T [DIM] [--all]", .min = 1, .max = 2, .options = "--all",
+      .summary = "where a sharding comes from: rule by rule back to the annotation, and who lost",
+      .example = EX_why, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_why },
+    { .name = "conflicts", .group = "propagation", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "where two candidates disagreed: who won, who lost, why",
+      .example = EX_conflicts, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_conflicts },
+    { .name = "propagate", .aliases = "p", .group = "propagation", .args = "", .max = 0,
+      .summary = "report on propagation (it runs whenever it is needed)",
+      .example = EX_propagate, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_propagate },
+
+    /* ---- partition ---- */
+    { .name = "comms", .aliases = "c", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "collectives of the partitioned program: groups by axis, bytes, for which instruction",
+      .details = "    Bytes are what one device sends, by the ring's formula, times the trip counts of the loops\n"
+                 "    around. \"x ?\": the trip count is not known, and counts once.\n",
+      .example = EX_comms, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_comms },
+    { .name = "blame", .group = "partition", .args = "COLLECTIVE", .min = 1, .max = 1,
+      .summary = "why a collective is there: producer, consumers, the shardings that met",
+      .example = EX_blame, .complete = COMPLETE_NONE, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_blame },
+    { .name = "reshard", .group = "partition", .args = "T | [SHAPE|T] A -> B", .min = 1, .max = -1,
+      .summary = "how a value changes its sharding, and what that costs",
+      .details = "    reshard T                      what the program does for T\n"
+                 "    reshard f32[8,16] A -> B       what moving such an array would take\n"
+                 "    reshard T -> B                 the same for T from where it is\n",
+      .example = EX_reshard, .complete = COMPLETE_SPEC, .flags = MAY_REDIRECT, .run = cmd_reshard },
+    { .name = "program", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "what every device runs, as HLO text",
+      .example = EX_program, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_program },
+    { .name = "partition", .group = "partition", .args = "", .max = 0,
+      .summary = "report on the partitioner (it runs whenever it is needed)",
+      .example = EX_partition, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_partition },
+    { .name = "doctor", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "sizes that do not divide, padding, idle devices, arrays made whole, missing rules",
+      .example = EX_doctor, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_doctor },
+
+    /* ---- numbers ---- */
+    { .name = "run", .group = "numbers", .args = "[inputs=DIR] [outputs=DIR] [devices=1] [seed=N]", .max = 0, .options = "inputs= outputs= devices= seed=",
+      .summary = "run the program on emulated devices",
+      .details = "    inputs=DIR    DIR/0.npy, 1.npy, ...: one a leaf of the parameters, global arrays; what is\n"
+                 "                  missing is made up from seed= (small integers, the same on every machine)\n"
+                 "    outputs=DIR   one file a leaf of the outputs, global arrays\n"
+                 "    devices=1     the unpartitioned module\n",
+      .example = EX_run, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_run },
+    { .name = "verify", .aliases = "v", .group = "numbers", .args = "[mode=ring|float] [seed=N]", .max = 0, .options = "mode= seed=",
+      .summary = "prove that the partitioned program computes what the unpartitioned one does",
+      .details = "    ring    every float is a 64-bit integer: results must agree bit for bit, at any depth\n"
+                 "    float   the real types, within bounds that the operations allow\n",
+      .example = EX_verify, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_verify },
+
+    /* ---- pictures ---- */
+    { .name = "plot", .group = "pictures", .args = "layout T | mesh [AXIS]  [-o FILE.svg|FILE.txt]", .min = 1, .max = 2, .options = "-o:",
+      .summary = "draw which device holds what of a tensor, or the mesh",
+      .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
+
+    /* ---- reviews ---- */
+    { .name = "expect", .group = "reviews", .args = "WHAT", .min = 1, .max = -1,
+      .summary = "assert something; exit status 1 when it does not hold",
+      .details = "    expect no all-gather             expect no collectives\n"
+                 "    expect all-reduce <= 2           expect comms(model) <= 3\n"
+                 "    expect bytes < 2MiB              expect bytes(data) == 0\n"
+                 "    expect sharding h == [data,_]    expect even\n"
+                 "    expect no-remat                  expect verify\n",
+      .example = EX_expect, .flags = NEEDS_MODULE | RAW_WORDS, .run = cmd_expect },
+
+    /* ---- scripts ---- */
+    { .name = "source", .aliases = ".", .group = "scripts", .args = "FILE", .min = 1, .max = 1,
+      .summary = "run the commands of a file",
+      .complete = COMPLETE_FILE, .run = cmd_source },
+    { .name = "echo", .group = "scripts", .args = "WORDS", .max = -1,
+      .summary = "print the words",
+      .example = EX_echo, .flags = RAW_WORDS, .run = cmd_echo },
+    { .name = "time", .group = "scripts", .args = "COMMAND", .min = 1, .max = -1,
+      .summary = "run a command and tell how long it took",
+      .example = EX_time, .complete = COMPLETE_COMMAND, .flags = RAW_WORDS, .run = cmd_time },
+    { .name = "log", .group = "scripts", .args = "[FILE | off]", .max = 1,
+      .summary = "write what is done from here on as a script that does it again",
+      .complete = COMPLETE_FILE, .flags = WRITES_FILES, .run = cmd_log },
+    { .name = "alias", .group = "scripts", .args = "[NAME [COMMAND]]", .max = -1,
+      .summary = "name a command line; with the name alone: forget it",
+      .example = EX_alias, .complete = COMPLETE_COMMAND, .flags = RAW_WORDS, .run = cmd_alias },
+
+    /* ---- help ---- */
+    { .name = "help", .aliases = "? h", .group = "help", .args = "[COMMAND | GROUP]", .max = 1,
+      .summary = "the commands; what one does, with an example",
+      .example = EX_help, .complete = COMPLETE_COMMAND, .flags = MAY_REDIRECT, .run = cmd_help },
+    { .name = "apropos", .group = "help", .args = "WORD", .min = 1, .max = 1,
+      .summary = "commands whose help mentions a word",
+      .example = EX_apropos, .flags = MAY_REDIRECT, .run = cmd_apropos },
+    { .name = "history", .group = "help", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "the commands so far, numbered",
+      .example = EX_history, .flags = MAY_REDIRECT, .run = cmd_history },
+    { .name = "version", .group = "help", .args = "", .max = 0,
+      .summary = "which gspmd this is",
+      .run = cmd_version },
+    { .name = "quit", .aliases = "exit q", .group = "help", .args = "[STATUS]", .max = 1,
+      .summary = "end the session",
+      .example = EX_quit, .run = cmd_quit },
+};
+/* clang-format on */
+
+const int ncommands = (int)COUNTOF(commands);
