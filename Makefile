@@ -46,9 +46,9 @@ $(B)/tests/%.o: tests/%.c
 
 $(B)/libgspmd.a: $(ENGINE_OBJ)
 	rm -f $@ && ar rcs $@ $^
-$(B)/gspmd: $(REPL_OBJ) $(VIZ_OBJ) $(B)/libgspmd.a
+$(B)/gspmd: $(REPL_OBJ) $(VIZ_OBJ) $(ENGINE_OBJ)
 	$(CC) $(LDFLAGS) $^ -o $@ $(READLINE_LIBS) $(LIBS)
-$(B)/gspmd-conformance: $(CONF_OBJ) $(VIZ_OBJ) $(B)/libgspmd.a
+$(B)/gspmd-conformance: $(CONF_OBJ) $(VIZ_OBJ) $(ENGINE_OBJ)
 	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 READLINE ?= readline
@@ -96,7 +96,7 @@ conformance: all
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd cases $(SHARED)/cases/cases.jsonl
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd files $(sort $(wildcard $(SHARED)/inputs/*_small.hlo $(SHARED)/inputs/*_small.hlo.gz))
 
-$(BENCH_BIN): tests/bench/bench.c $(B)/libgspmd.a
+$(BENCH_BIN): tests/bench/bench.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $^ -o $@ $(LIBS)
 bench: all $(BENCH_BIN)

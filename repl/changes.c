@@ -5,7 +5,7 @@
 
 enum { COUNT_COLLECTIVES_UP_TO = 20000 /* instructions: beyond, comms is asked for when wanted */ };
 
-const struct strategy *edit_begin(struct call *c)
+const struct strategy *change_begin(struct call *c)
 {
     return document_strategy(c->sh->doc);
 }
@@ -89,7 +89,7 @@ static void say_collectives(struct call *c, const struct strategy *before)
             nice_bytes(&c->arena, total));
 }
 
-int edit_finish(struct call *c, const struct strategy *before)
+int change_finish(struct call *c, const struct strategy *before)
 {
     struct document *doc = c->sh->doc;
     const struct strategy *now = document_strategy(doc);

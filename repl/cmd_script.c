@@ -94,7 +94,7 @@ int cmd_alias(struct call *c)
     for (int k = 0; k < ncommands; k++)
         if (!strcmp(commands[k].name, name))
             return call_usage(c, 0, "'%s' is a command", name);
-    struct alias a = { arena_strdup(&sh->arena, name), arena_strdup(&sh->arena, call_rest(c, 1, NULL)) };
+    struct command_alias a = { arena_strdup(&sh->arena, name), arena_strdup(&sh->arena, call_rest(c, 1, NULL)) };
     for (int64_t k = 0; k < sh->aliases.n; k++)
         if (!strcmp(sh->aliases.v[k].name, name)) {
             sh->aliases.v[k] = a;

@@ -270,11 +270,11 @@ static int assign(struct call *c, const struct option_row *r, const char *value)
             shell_find_terminal(c->sh);
         return STATUS_OK;
     }
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     if (!edit_options(c->sh->doc, &o, c->line, c->d))
         return call_failed(c);
     const struct strategy *now = document_strategy(c->sh->doc);
-    return now->key == before->key ? STATUS_OK : edit_finish(c, before);
+    return now->key == before->key ? STATUS_OK : change_finish(c, before);
 }
 
 static void print_all(struct call *c)

@@ -69,7 +69,7 @@ int cmd_mesh(struct call *c)
     if (!mesh_parse(document_ir(c->sh->doc)->shardings, &c->arena, c->src, off, text, strlen(text), &m, c->d))
         return STATUS_USAGE;
     m.name = name;
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     diag_stage(c->d, "shard");
     if (!edit_mesh(c->sh->doc, &m, c->line, c->d))
         return call_failed(c);
@@ -77,7 +77,7 @@ int cmd_mesh(struct call *c)
         json_mesh(c);
     else if (!c->sh->quiet)
         show_mesh(c, &m);
-    return edit_finish(c, before);
+    return change_finish(c, before);
 }
 
 /* ---- annotations ----------------------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ static int annotate_targets(struct call *c, enum annotation_kind kind)
         if (!warn_uneven(c, &all[k], shape))
             return call_failed(c);
     }
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     diag_stage(c->d, "shard");
     if (!edit_annotate(c->sh->doc, (int)n, all, text, c->line, c->d))
         return call_failed(c);
@@ -160,7 +160,7 @@ static int annotate_targets(struct call *c, enum annotation_kind kind)
             opened ? ", as a constraint behind it (? leaves a dimension open)"
                    : kind == ANNOTATE_CONSTRAIN ? ", as a constraint behind it" : "");
     }
-    return edit_finish(c, before);
+    return change_finish(c, before);
 }
 
 int cmd_shard(struct call *c)
@@ -175,7 +175,7 @@ int cmd_constrain(struct call *c)
 
 int cmd_unshard(struct call *c)
 {
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     if (call_option(c, "--module")) {
         if (c->n > 0)
             return call_usage(c, 0, "unshard --module takes no tensor");
@@ -183,7 +183,7 @@ int cmd_unshard(struct call *c)
             return call_failed(c);
         if (!c->json && !c->sh->quiet)
             out(c, "the module's own shardings are left out\n");
-        return edit_finish(c, before);
+        return change_finish(c, before);
     }
     if (c->n == 0) {
         call_usage(c, -1, "which tensor?");
@@ -203,26 +203,26 @@ int cmd_unshard(struct call *c)
     if (!c->json && !c->sh->quiet)
         out(c, "%s: no sharding of its own\n",
             n == 1 ? tensor_name(c, list[0]) : arena_printf(&c->arena, "%" PRId64 " tensors", n));
-    return edit_finish(c, before);
+    return change_finish(c, before);
 }
 
 /* ---- back and forth ---------------------------------------------------------------------------------- */
 
 int cmd_undo(struct call *c)
 {
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     if (!edit_undo(c->sh->doc, c->d))
         return call_failed(c);
     if (c->json)
         json_put_string(&c->js, "undone", before->command);
     else if (!c->sh->quiet)
         out(c, "undone: %s\n", before->command);
-    return edit_finish(c, before);
+    return change_finish(c, before);
 }
 
 int cmd_redo(struct call *c)
 {
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     if (!edit_redo(c->sh->doc, c->d))
         return call_failed(c);
     const char *what = document_strategy(c->sh->doc)->command;
@@ -230,7 +230,7 @@ int cmd_redo(struct call *c)
         json_put_string(&c->js, "redone", what);
     else if (!c->sh->quiet)
         out(c, "done again: %s\n", what);
-    return edit_finish(c, before);
+    return change_finish(c, before);
 }
 
 int cmd_save(struct call *c)
@@ -250,12 +250,12 @@ int cmd_save(struct call *c)
 
 int cmd_restore(struct call *c)
 {
-    const struct strategy *before = edit_begin(c);
+    const struct strategy *before = change_begin(c);
     if (!edit_restore(c->sh->doc, c->args[0].text, c->d))
         return call_failed(c);
     if (!c->json && !c->sh->quiet)
         out(c, "restored: %s\n", c->args[0].text);
-    int status = edit_finish(c, before);
+    int status = change_finish(c, before);
     c->sh->unsaved = false;
     return status;
 }

@@ -351,33 +351,59 @@ struct conflict {
     struct why_candidate winner, loser;
 };
 
-/* A visit at which two candidates that do not agree were offered. */
+/* Whether w's neighbours are laid out in more than one way: the others need no look. */
+static bool may_conflict(const struct propagation *p, instr_id w, const struct users *users)
+{
+    const struct module *m = p->graph->module;
+    const struct instr *in = instr_at(m, w);
+    sharding_id first = { 0 };
+    if (shape_get(m->ir, in->shape)->kind != SHAPE_ARRAY)
+        return false;
+    for (uint32_t k = 0; k < in->noperands + users_count(users, w); k++) {
+        instr_id next = k < in->noperands ? in->operands[k] : users_of(users, w)[k - in->noperands];
+        sharding_id s = p->final[next.i];
+        if (!s.i || !sharding_is_tiled(m->ir->shardings, s) || s.i == first.i)
+            continue;
+        if (first.i)
+            return true;
+        first = s;
+    }
+    return first.i && first.i != p->final[w.i].i;
+}
+
+/* A candidate agrees with the result when the result splits at least as finely, along the same lines. */
+static bool agrees(struct shardings *t, const struct shape *shape, sharding_id offered, sharding_id final)
+{
+    return offered.i == final.i ||
+           (final.i && sharding_get(t, final)->kind == SHARDING_TILED && sharding_data_rank(t, offered) == shape->rank &&
+            sharding_data_rank(t, final) == shape->rank && sharding_is_subtiling(t, shape->rank, shape->dims, final, offered));
+}
+
+/* What w's neighbours would offer at the end, and did not get. */
 static bool find_conflict(struct call *c, const struct propagation *p, instr_id w, struct arena *tmp, struct conflict *out_c)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
-    struct why_candidate win = { 0 }, lose = { 0 };
-    for (uint32_t k = p->first[w.i]; k < p->first[w.i + 1]; k++) {
-        struct why_candidate *list;
-        int n = why_candidates(p, w, &p->writes[k], tmp, &list);
-        for (int v = 0; v < n; v++) {
-            if (!list[v].offered.i)
-                continue;
-            if (list[v].taken && !win.from.i)
+    sharding_id final = p->final[w.i];
+    const struct shape *shape = instr_shape(p->graph->module, w);
+    struct why_candidate win = { 0 }, lose = { 0 }, *list;
+    int n = why_candidates(p, w, NULL, tmp, &list);
+    for (int v = 0; v < n; v++) {
+        if (!list[v].offered.i || sharding_get(t, list[v].offered)->kind != SHARDING_TILED ||
+            sharding_num_tiles(t, list[v].offered) <= 1)
+            continue;
+        if (agrees(t, shape, list[v].offered, final)) {
+            if (!win.from.i)
                 win = list[v];
-            else if (!list[v].taken && sharding_is_tiled(t, list[v].offered))
-                lose = list[v];
+        } else if (!lose.from.i) {
+            lose = list[v];
         }
     }
-    sharding_id final = p->final[w.i];
-    if (!lose.from.i || lose.offered.i == final.i || lose.from.i == win.from.i)
+    if (!lose.from.i)
         return false;
-    /* A candidate that the result already contains did not lose. */
-    sharding_id merged = final;
-    if (final.i && sharding_merge_compat(t, lose.offered, &merged, -1) && merged.i == final.i)
-        return false;
-    if (final.i && sharding_more_specific(t, final, lose.offered) && sharding_num_tiles(t, final) != sharding_num_tiles(t, lose.offered) &&
-        merged.i == final.i)
-        return false;
+    /* The one that came first is who brought the result. */
+    for (uint32_t k = p->first[w.i]; k < p->first[w.i + 1] && !win.from.i; k++)
+        if (p->writes[k].cause.i && p->writes[k].cause.i != lose.from.i)
+            win = (struct why_candidate){ .from = p->writes[k].cause, .offered = p->writes[k].after };
     *out_c = (struct conflict){ .instr = w, .winner = win, .loser = lose };
     return true;
 }
@@ -388,8 +414,10 @@ int cmd_conflicts(struct call *c)
     if (!p)
         return call_failed(c);
     VEC(struct conflict) found = { 0 };
+    struct users users;
+    users_make(p->graph->module, &c->arena, &users);
     for (uint32_t k = 1; k <= module_ninstrs(p->graph->module); k++) {
-        if (p->first[k + 1] == p->first[k])
+        if (!may_conflict(p, (instr_id){ k }, &users))
             continue;
         if (!tick_now(call_tick(c), "conflicts", k, module_ninstrs(p->graph->module)))
             return call_error(c, STATUS_INTERRUPTED, "interrupted", "interrupted");

@@ -70,10 +70,10 @@ bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_i
 bool write_file(struct call *c, const char *path, const char *text, size_t n);
 
 /* The strategy before an edit, to tell what the edit changed. */
-const struct strategy *edit_begin(struct call *c);
+const struct strategy *change_begin(struct call *c);
 /* After an edit: derives the new results, says in three lines what changed. An edit that cannot be
  * propagated is taken back: the document is as it was, and the status says so. */
-int edit_finish(struct call *c, const struct strategy *before);
+int change_finish(struct call *c, const struct strategy *before);
 
 /* Which loaded instructions have another sharding in b than in a (none of both NULL): into list. */
 struct change {

@@ -606,7 +606,7 @@ static int finish(struct call *c, const struct redirect *r, int status)
     return status;
 }
 
-static const struct alias *find_alias(const struct shell *sh, const char *name)
+static const struct command_alias *find_alias(const struct shell *sh, const char *name)
 {
     for (int64_t k = 0; k < sh->aliases.n; k++)
         if (!strcmp(sh->aliases.v[k].name, name))
@@ -614,7 +614,7 @@ static const struct alias *find_alias(const struct shell *sh, const char *name)
     return NULL;
 }
 
-static int run_alias(struct shell *sh, struct call *c, const struct alias *alias, int n, const struct word *words)
+static int run_alias(struct shell *sh, struct call *c, const struct command_alias *alias, int n, const struct word *words)
 {
     struct str s = STR_IN(&c->arena);
     str_adds(&s, alias->text);
@@ -668,7 +668,7 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
     vec_push(&sh->arena, &sh->history, c.line);
     if (sh->depth == 0)
         sh->interrupted = 0;
-    const struct alias *alias = find_alias(sh, p->words[0].text);
+    const struct command_alias *alias = find_alias(sh, p->words[0].text);
     int status;
     if (alias) {
         status = run_alias(sh, &c, alias, p->n, p->words);

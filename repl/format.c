@@ -168,8 +168,8 @@ void table_print(struct call *c, struct table *t, bool with_head)
         if (with_head && width_of(t->head[k]) > width[k])
             width[k] = width_of(t->head[k]);
         /* One odd row must not push every other row off the screen. */
-        if (width[k] > 48)
-            width[k] = 48;
+        if (width[k] > 72)
+            width[k] = 72;
     }
     if (with_head && t->rows.n) {
         if (c->sh->color)

@@ -29,7 +29,7 @@ struct sink {
     void *context;
 };
 
-struct alias {
+struct command_alias {
     const char *name, *text;
 };
 
@@ -57,7 +57,7 @@ struct shell {
     bool tick_shown;
     FILE *log;
     VEC(const char *) history;
-    VEC(struct alias) aliases;
+    VEC(struct command_alias) aliases;
     bool unsaved;     /* edits since the last save */
 };
 

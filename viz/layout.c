@@ -132,7 +132,7 @@ static const char *holders(const struct layout *l, int64_t *first)
         str_addf(&s, "%s%" PRId64, c ? "," : "", device);
     }
     if (l->copies > MAX_NAMED)
-        str_addf(&s, ",.. (%" PRId64 ")", l->copies);
+        str_adds(&s, ",..");
     return l->copies == 0 ? "all" : str_text(&s);
 }
 
@@ -200,12 +200,17 @@ static void add_tile(struct layout *l, int r, int c)
             tile.state = 0;
         }
     }
-    *scene_add(l->scene, SCENE_BOX, tile.role) = tile;
     int64_t from, to, rows, cols;
     range(&l->rows, l->rows.at[r], &from, &to);
     rows = to - from;
     range(&l->cols, l->cols.at[c], &from, &to);
     cols = to - from;
+    /* the label keeps off the padding where at least half of the tile is real */
+    if (2 * cols >= l->cols.tile && 2 * rows >= l->rows.tile) {
+        tile.label_w = tile.w * (double)cols / (double)l->cols.tile;
+        tile.label_h = tile.h * (double)rows / (double)l->rows.tile;
+    }
+    *scene_add(l->scene, SCENE_BOX, tile.role) = tile;
     if (rows < l->rows.tile || cols < l->cols.tile)
         add_padding(l, &tile, rows, cols);
 }
@@ -332,6 +337,15 @@ static double add_caption(struct layout *l, const struct mesh *mesh, const char 
     if (l->copies > 1)
         str_addf(&m, ", %" PRId64 " copies of each", l->copies);
     str_addf(&m, ", %" PRId64 " bytes a device", bytes);
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    int unit = -1;
+    double scaled = (double)bytes;
+    while (scaled >= 1024 && unit < 3) {
+        scaled /= 1024;
+        unit++;
+    }
+    if (unit >= 1)
+        str_addf(&m, " (%.4g %s)", scaled, units[unit]);
     if (pad > 0)
         str_addf(&m, ", padding %" PRId64 " elements", pad);
     add_text(l, ROLE_CAPTION, 0, top + CELL_H, ALIGN_LEFT, str_text(&m));

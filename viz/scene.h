@@ -30,6 +30,7 @@ struct scene_item {
     const char *text;       /* TEXT, or a BOX's label; NULL */
     enum scene_align align;
     double size;            /* TEXT: points */
+    double label_w, label_h; /* BOX: the part in which its text is centred; 0: all of it */
     int64_t device;         /* owner, -1: none */
     int axis;               /* -1: none */
     unsigned state;

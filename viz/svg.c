@@ -200,7 +200,8 @@ void scene_svg(const struct scene *s, struct str *out)
         if (it->kind == SCENE_TEXT)
             text_item(it, out);
         else if (it->kind == SCENE_BOX && it->text && it->role != ROLE_LEGEND)
-            label(it->x + it->w / 2, it->y + it->h / 2 + 0.35 * it->size, it->size, "middle",
+            label(it->x + (it->label_w > 0 ? it->label_w : it->w) / 2,
+                  it->y + (it->label_h > 0 ? it->label_h : it->h) / 2 + 0.35 * it->size, it->size, "middle",
                   it->state & STATE_REPLICATED, 0x222222, it->text, out);
     }
     str_adds(out, "</svg>\n");

@@ -120,7 +120,8 @@ static void draw_box(struct grid *g, const struct scene_item *it)
 
 static void draw_label(struct grid *g, const struct scene_item *it)
 {
-    int x0 = column(it->x), x1 = column(it->x + it->w), y0 = row(it->y), y1 = row(it->y + it->h);
+    double w = it->label_w > 0 ? it->label_w : it->w;
+    int x0 = column(it->x), x1 = column(it->x + w), y0 = row(it->y), y1 = row(it->y + it->h);
     int room = x1 - x0 - 1, want = text_width(it->text) + (it->state & STATE_CHANGED ? 2 : 0);
     int x = x0 + 1 + (room > want ? (room - want) / 2 : 0), y = (y0 + y1) / 2;
     /* a blank on both sides keeps the label off the stripes */

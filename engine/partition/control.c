@@ -615,6 +615,22 @@ static sharding_id outfeed_data(struct spmd *s, sharding_id sh, const struct sha
     return x->nelems > data->nleaves ? sharding_tuple(s->sh, data->nleaves, x->elems) : sh;
 }
 
+/* Its attribute outfeed_shape would still say the whole shape: the operand's own counts. */
+static instr_id clone_outfeed(struct spmd *s, instr_id source, const instr_id *ops)
+{
+    const struct instr *in = source_instr(s, source);
+    instr_id id = emit_clone(s, source, in->shape, in->noperands, ops);
+    struct instr *n = instr_at(s->out, id);
+    struct attr *attrs = arena_copy(&s->out->arena, n->attrs, n->nattrs, sizeof *attrs);
+    uint8_t kept = 0;
+    for (int k = 0; k < n->nattrs; k++)
+        if (attrs[k].key != ATTR_OUTFEED_SHAPE)
+            attrs[kept++] = attrs[k];
+    n->attrs = attrs;
+    n->nattrs = kept;
+    return id;
+}
+
 void partition_outfeed(struct spmd *s, instr_id source)
 {
     const struct instr *in = source_instr(s, source);
@@ -633,7 +649,7 @@ void partition_outfeed(struct spmd *s, instr_id source)
     v = reshard(s, v, data);
     instr_id ops[2] = { v.local, in->noperands > 1 ? operand_value(s, source, 1).local : v.local };
     if (even_leaves(s, v.base, data)) {
-        instr_id n = emit_clone(s, source, in->shape, in->noperands, ops);
+        instr_id n = clone_outfeed(s, source, ops);
         set_value(s, source, pval_make(s, n, in->shape, sh));
         return;
     }
@@ -649,13 +665,13 @@ void partition_outfeed(struct spmd *s, instr_id source)
         instr_id inner[2] = { fit(s, emit_gte(s, p, 0), shapes[k]), { 0 } };
         if (in->noperands > 1)
             inner[1] = emit_gte(s, p, 1);
-        branches[k] = branch_end(s, outer, emit_clone(s, source, in->shape, in->noperands, inner));
+        branches[k] = branch_end(s, outer, clone_outfeed(s, source, inner));
         args[k] = all;
     }
     instr_id node;
     if (n == 1) {
         ops[0] = fit(s, v.local, shapes[0]);
-        node = emit_clone(s, source, in->shape, in->noperands, ops);
+        node = clone_outfeed(s, source, ops);
     } else {
         node = emit_conditional(s, branch_index(s, n, of), n, branches, args);
     }

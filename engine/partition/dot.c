@@ -487,5 +487,7 @@ void partition_dot(struct spmd *s, instr_id source)
     }
     dot_classes(p);
     struct pval l = operand_value(s, source, 0), r = operand_value(s, source, 1);
+    if (l.local.i == r.local.i) /* S-170 */
+        r = pval_make(s, emit_copy(s, r.local), r.base, r.sharding);
     set_value(s, source, product_partition(p, l, r, in->shape, out, group_devices(s)));
 }

@@ -108,7 +108,7 @@ static bool all_equal(const struct literal *l, const struct shape *sh)
     return memcmp(p, p + size, (size_t)(sh->count - 1) * size) == 0;
 }
 
-/* S-132. A splat is made on the shard, also where the padding then holds its value. */
+/* S-132: what is not even and all equal is made whole and cut (and known to be whole, S-71). */
 void partition_constant(struct spmd *s, instr_id source)
 {
     const struct instr *in = instr_at(s->src, source);
@@ -122,7 +122,8 @@ void partition_constant(struct spmd *s, instr_id source)
         finish(s, source, emit_literal(s, in->literal), out);
         return;
     }
-    if (!all_equal(in->literal, full)) {
+    if (!all_equal(in->literal, full) ||
+        !sharding_evenly(s->sh, out, full->rank, full->dims)) {
         instr_id local = emit_literal(s, in->literal);
         finish(s, source, local, sharding_replicated(s->sh));
         return;

@@ -98,11 +98,8 @@ static int64_t bytes_of(const struct lister *l, const struct instr *in, enum op_
 static void read_groups(const struct lister *l, const struct instr *in, struct collective *c)
 {
     const struct attr *a = instr_attr(in, ATTR_REPLICA_GROUPS);
-    int64_t all = instr_attr(in, ATTR_CHANNEL_ID) ? l->np * l->nr : l->nr;
-    if (c->kind == OP_ALL_TO_ALL && instr_attr(in, ATTR_CHANNEL_ID))
-        all = l->np;
     c->ngroups = 1;
-    c->group_size = all;
+    c->group_size = l->np; /* groups not given: all partitions */
     if (!a || a->type != ATTR_TYPE_GROUPS)
         return;
     c->raw = a->groups;

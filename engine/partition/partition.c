@@ -507,7 +507,8 @@ static bool preprocess(struct spmd *s)
         }
         if (!given.i && op == OP_RNG)
             given = sharding_maximal(s->sh, 0);
-        s->shardings[i] = shaped(s, sh, given);
+        /* An outfeed has one for each leaf that it sends, and one for its token. */
+        s->shardings[i] = op == OP_OUTFEED && given.i ? given : shaped(s, sh, given);
     }
     return true;
 }

@@ -90,6 +90,15 @@ bool edit_gone(const struct edit *e, instr_id i)
     return (instr_at(e->m, i)->flags & INSTR_REMOVED) != 0;
 }
 
+void edit_alias(struct edit *e, instr_id x, instr_id y)
+{
+    for (int64_t k = 0; k < e->aliases.n; k++)
+        if (e->aliases.v[k].stands.i == x.i)
+            e->aliases.v[k].stands = y;
+    if (e->origin[x.i].source.i)
+        vec_push(e->arena, &e->aliases, ((struct alias){ e->origin[x.i].source, y }));
+}
+
 static bool has_operand(const struct edit *e, instr_id i, instr_id x, uint32_t before)
 {
     for (uint32_t k = 0; k < before; k++)
@@ -318,36 +327,41 @@ static void finish_users(struct edit *e, struct graph *g)
                    e->users[i].n * sizeof(instr_id));
 }
 
+static bool alive(const struct edit *e, const struct graph *g, instr_id i)
+{
+    return i.i && !edit_gone(e, i) && g->comp_used[instr_at(e->m, i)->comp.i];
+}
+
 /* start / list: which instructions stand for each one of the loaded module, in module order. */
 static void finish_index(struct edit *e, struct graph *g)
 {
     uint32_t nl = module_ninstrs(g->loaded), nc = module_ncomps(e->m), total = 0;
     g->start = ARENA_ARRAY(&g->arena, uint32_t, nl + 2);
-    for (int pass = 0; pass < 2; pass++) {
-        uint32_t *count = g->start + 1;
-        for (uint32_t c = 1; c <= nc; c++)
-            for (uint32_t k = 0; g->comp_used[c] && k < e->comps[c].n; k++) {
-                uint32_t source = e->origin[e->comps[c].v[k].i].source.i;
-                if (!source)
-                    continue;
-                if (pass == 0)
-                    count[source]++;
-                else
-                    g->list[g->start[source]++] = e->comps[c].v[k];
-            }
-        if (pass == 0) {
-            /* Sums so that start[i] is where i's next entry goes; the second pass moves it to its end. */
-            for (uint32_t i = 1; i <= nl; i++) {
-                uint32_t mine = count[i];
-                g->start[i] = total;
-                total += mine;
-            }
-            g->start[nl + 1] = total;
-            g->list = ARENA_ARRAY(&g->arena, instr_id, total + 1);
-        }
+    for (uint32_t c = 1; c <= nc; c++)
+        for (uint32_t k = 0; g->comp_used[c] && k < e->comps[c].n; k++)
+            g->start[e->origin[e->comps[c].v[k].i].source.i]++;
+    for (int64_t k = 0; k < e->aliases.n; k++)
+        if (alive(e, g, e->aliases.v[k].stands))
+            g->start[e->aliases.v[k].source.i]++;
+    g->start[0] = 0; /* made by a pass: nobody's */
+    for (uint32_t i = 0; i <= nl + 1; i++) {
+        uint32_t mine = g->start[i];
+        g->start[i] = total;
+        total += mine;
     }
-    for (uint32_t i = nl; i >= 1; i--)
-        g->start[i] = i > 1 ? g->start[i - 1] : 0;
+    g->list = ARENA_ARRAY(&g->arena, instr_id, total + 1);
+    uint32_t *next = arena_copy(e->arena, g->start, nl + 2, sizeof *next);
+    for (uint32_t c = 1; c <= nc; c++)
+        for (uint32_t k = 0; g->comp_used[c] && k < e->comps[c].n; k++) {
+            uint32_t source = e->origin[e->comps[c].v[k].i].source.i;
+            if (source)
+                g->list[next[source]++] = e->comps[c].v[k];
+        }
+    for (int64_t k = 0; k < e->aliases.n; k++)
+        if (alive(e, g, e->aliases.v[k].stands))
+            g->list[next[e->aliases.v[k].source.i]++] = e->aliases.v[k].stands;
+    g->naliases = e->aliases.n;
+    g->aliases = arena_copy(&g->arena, e->aliases.v, e->aliases.n, sizeof *g->aliases);
 }
 
 void edit_finish(struct edit *e, struct graph *g)

@@ -20,6 +20,7 @@ struct edit {
     struct origin *origin;
     struct id_list *comps;    /* storage order by computation, removed ones still listed */
     instr_id *roots;          /* by computation */
+    VEC(struct alias) aliases;
     uint32_t *mark;           /* of edit_order: 2 x walk + 0 open, 1 done; less: not reached */
     uint32_t walk;
 };
@@ -27,6 +28,8 @@ struct edit {
 /* origin: of m's present instructions (NULL: each stands for itself). users NULL: counted anew. */
 void edit_open(struct edit *e, struct module *m, const struct origin *origin,
                const struct users *users, struct arena *arena);
+/* y stands for x, which made way for it: where x's name is asked for, y answers too. */
+void edit_alias(struct edit *e, instr_id x, instr_id y);
 /* Adds an instruction behind the last of computation c. Operands and attributes as in like (attrs
  * shared) when it is given. */
 instr_id edit_add(struct edit *e, comp_id c, enum op_kind op, shape_id shape, uint32_t noperands,

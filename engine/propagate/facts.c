@@ -24,10 +24,22 @@ int operand_position(const struct pass *p, instr_id user, instr_id i)
     return -1;
 }
 
-int64_t leaf_offset(const struct pass *p, instr_id tuple, int64_t k)
+/* Tuples of thousands of leaves are asked for each of them: sums once a shape. */
+int64_t leaf_offset(struct pass *p, instr_id tuple, int64_t k)
 {
-    const struct shape *s = shape_of(p, tuple);
-    return s->nelems == s->nleaves && s->nleaves <= 1 ? k : shape_leaf_offset(p->ir, at(p, tuple)->shape, k);
+    shape_id id = at(p, tuple)->shape;
+    const struct shape *s = shape_get(p->ir, id);
+    uint64_t known;
+    if (!p->leaf_sums.arena)
+        map_init(&p->leaf_sums, p->arena);
+    if (!map_get(&p->leaf_sums, id.i, &known)) {
+        int64_t *sums = ARENA_ARRAY(p->arena, int64_t, s->nelems + 1);
+        for (int64_t j = 0; j < s->nelems; j++)
+            sums[j + 1] = sums[j] + shape_get(p->ir, s->elems[j])->nleaves;
+        known = (uint64_t)(uintptr_t)sums;
+        map_put(&p->leaf_sums, id.i, known);
+    }
+    return ((const int64_t *)(uintptr_t)known)[k];
 }
 
 /* P-94: calls that hand their operand's layout on. */

@@ -73,6 +73,8 @@ void remove_barriers(struct pass *p)
         return;
     struct edit e;
     edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);
+    for (int64_t k = 0; k < p->g->naliases; k++)
+        vec_push(p->tmp, &e.aliases, p->g->aliases[k]);
     for (uint32_t k = 1; k <= p->n; k++) {
         instr_id i = { k };
         if (p->facts[k].gone || !at(p, i)->noperands ||
@@ -81,12 +83,20 @@ void remove_barriers(struct pass *p)
         instr_id x = at(p, i)->operands[0];
         if (!seen(p, x).i && seen(p, i).i)
             put_sharding(p, x, seen(p, i), i);
+        edit_alias(&e, i, x);
         edit_replace(&e, i, x, false);
     }
     edit_finish(&e, p->g);
 }
 
 /* ---- P-86..P-89 --------------------------------------------------------------------------------------- */
+
+/* What is not tiled is even; so is one device's. */
+static bool even_leaf(const struct pass *p, sharding_id s, const struct shape *shape)
+{
+    return shape->kind != SHAPE_ARRAY || sharding_get(p->t, s)->kind != SHARDING_TILED ||
+           sharding_evenly(p->t, s, shape->rank, shape->dims);
+}
 
 static bool is_even(const struct pass *p, shape_id shape, sharding_id s)
 {
@@ -95,13 +105,12 @@ static bool is_even(const struct pass *p, shape_id shape, sharding_id s)
     if (g->kind == SHARDING_TUPLE) {
         for (int64_t k = 0; k < g->nelems && k < sh->nleaves; k++) {
             shape_id leaf = sh->kind == SHAPE_TUPLE ? shape_leaf(p->ir, shape, k) : shape;
-            const struct shape *l = shape_get(p->ir, leaf);
-            if (l->kind == SHAPE_ARRAY && !sharding_evenly(p->t, g->elems[k], l->rank, l->dims))
+            if (!even_leaf(p, g->elems[k], shape_get(p->ir, leaf)))
                 return false;
         }
         return true;
     }
-    return sh->kind != SHAPE_ARRAY || sharding_evenly(p->t, s, sh->rank, sh->dims);
+    return even_leaf(p, s, sh);
 }
 
 static void restore_cse(struct pass *p)

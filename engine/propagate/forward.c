@@ -208,7 +208,7 @@ static bool forward_get_tuple_element(struct pass *p, instr_id i)
     sharding_id s = sub_sharding(p, x, seen(p, x), instr_int(ins, ATTR_INDEX, 0));
     if (!s.i)
         return false;
-    if (sharding_is_manual(p->t, s) && sharding_get(p->t, s)->kind == SHARDING_MANUAL) {
+    if (sharding_is_manual(p->t, s)) { /* so is the zero-element tuple of (), P-5 */
         put_sharding(p, i, s, x);
         return true;
     }

@@ -131,6 +131,7 @@ struct pass {
     sharding_id saved_root;
     VEC(struct group) groups;
     uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
+    struct map leaf_sums;        /* by tuple shape: leaves before each element */
     void **index_facts;          /* by instruction, gather and scatter: index.c's own */
 
     /* the visit that runs */
@@ -189,7 +190,7 @@ static inline bool is_tuple(const struct pass *p, instr_id i)
 bool same_dims(const struct pass *p, instr_id a, instr_id b); /* P-62 */
 int operand_position(const struct pass *p, instr_id user, instr_id i); /* first; -1 */
 /* Leaves before element k of i's tuple shape. */
-int64_t leaf_offset(const struct pass *p, instr_id tuple, int64_t k);
+int64_t leaf_offset(struct pass *p, instr_id tuple, int64_t k);
 
 bool facts_make(struct pass *p);
 bool comp_included(const struct pass *p, comp_id c); /* P-53 */

@@ -42,6 +42,10 @@ struct graph {
     uint8_t *removed;             /* enum removed_reason */
     bool *comp_used;              /* [module_ncomps(module) + 1]; false: only calls that were inlined
                                      reached it, so no pass looks at it (its list is still there) */
+    int64_t naliases;             /* loaded instructions that made way for an operand of theirs */
+    struct alias {
+        instr_id source, stands;
+    } *aliases;
     struct users users;           /* of module, in XLA's order after replacements (P-57) */
     struct arena arena;           /* where all of this lives; module has its own */
 };

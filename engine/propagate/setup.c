@@ -165,6 +165,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
         put_sharding(p, operand, p->now[i.i], i);
     p->rule = RULE_ANNOTATION;
     if (remove) {
+        edit_alias(e, i, operand);
         edit_replace(e, i, operand, false);
         instr_at(p->m, i)->flags |= INSTR_REMOVED;
     }
@@ -449,6 +450,9 @@ static void log_given(struct pass *p)
     p->rule = RULE_ANNOTATION;
     for (uint32_t k = 1; k <= p->n; k++) {
         sharding_id s = p->now[k];
+        const struct shape *shape = shape_of(p, (instr_id){ k });
+        if (shape->kind == SHAPE_TUPLE && shape->nleaves == 0)
+            p->any_manual = true; /* a zero-element tuple is, P-5 */
         if (!s.i || (at(p, (instr_id){ k })->flags & INSTR_REMOVED))
             continue;
         if (sharding_has_manual(p->t, s))

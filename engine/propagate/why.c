@@ -339,7 +339,7 @@ static int across(const struct pass *p, instr_id op, instr_id from, instr_id to,
 }
 
 /* The leaf of `to` that leaf of `from` is; op as in across. */
-static int64_t leaf_across(const struct pass *p, instr_id op, instr_id from, instr_id to, int64_t leaf)
+static int64_t leaf_across(struct pass *p, instr_id op, instr_id from, instr_id to, int64_t leaf)
 {
     bool down = from.i == op.i;
     uint8_t f = fact_of(p, op)->family;
@@ -376,7 +376,7 @@ static instr_id computing(const struct pass *p, instr_id a, instr_id b)
     return operand_position(p, b, a) >= 0 ? b : none_instr();
 }
 
-static struct spot follow(const struct pass *p, struct spot s, const struct prop_write *w)
+static struct spot follow(struct pass *p, struct spot s, const struct prop_write *w)
 {
     struct spot next = { w->cause, s.leaf, s.dim };
     instr_id op = computing(p, s.i, w->cause);
@@ -394,7 +394,7 @@ int why_chain(const struct propagation *q, instr_id instr, int dim, struct arena
               struct why_step **out)
 {
     VEC(struct why_step) steps = { 0 };
-    const struct pass *p = q->state;
+    struct pass *p = q->state;
     struct spot s = { instr, -1, dim };
     struct prop_time t = { UINT8_MAX, UINT16_MAX, UINT32_MAX, UINT16_MAX };
     while (s.i.i && s.i.i <= p->n) {

@@ -90,7 +90,8 @@ static bool fits(const struct pass *p, instr_id i, sharding_id cand)
     const struct shape *shape = shape_of(p, i);
     if (shape->kind != SHAPE_TUPLE)
         return s->kind != SHARDING_TUPLE;
-    return s->kind == SHARDING_TUPLE && s->nelems == max_i64(1, shape->nleaves);
+    return s->kind == SHARDING_TUPLE &&
+           (s->nelems == shape->nleaves || (s->nelems == 1 && shape->nleaves == 0)); /* P-2 */
 }
 
 static sharding_id improved_shape(struct pass *p, shape_id shape, sharding_id cand, sharding_id old,

@@ -117,12 +117,13 @@ static void look_at_module(struct document *doc)
     struct map seen;
     map_init(&seen, &tmp);
     const struct computation *entry = comp_at(m, m->entry);
-    bool inner = false, collectives = false, all = true;
+    bool inner = false, collectives = false, ids = false, all = true;
     doc->tiled_devices = 0;
     doc->tiled_at.i = 0;
     for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
         const struct instr *i = instr_at(m, (instr_id){ k });
-        collectives |= op_is_collective((enum op_kind)i->op) || i->op == OP_PARTITION_ID;
+        collectives |= op_is_collective((enum op_kind)i->op);
+        ids |= i->op == OP_PARTITION_ID;
         if (is_marker(m, i))
             inner = true;
         if (i->sharding.i == 0) {
@@ -143,6 +144,10 @@ static void look_at_module(struct document *doc)
             doc->tiled_at.i = k;
     }
     arena_close(&tmp);
+    /* A program without collectives still reads its partition-id; XLA names its entry main_spmd. */
+    const char *name = name_text(m->ir, entry->name);
+    size_t len = strlen(name);
+    collectives |= ids && len > 5 && !strcmp(name + len - 5, "_spmd");
     doc->partitioned = collectives && !inner && (m->num_partitions > 1 || m->replica_count > 1);
     doc->all_sharded = all && entry->ninstrs > 0 && !doc->partitioned;
     doc->is_model = false;

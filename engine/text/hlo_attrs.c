@@ -359,17 +359,23 @@ static bool read_ident(struct hlo *r, struct attr *a)
     return true;
 }
 
+/* What stands between a quote or brace and the one that closes it. */
+static bool enclosed(struct hlo *r, const char **text, uint32_t *len)
+{
+    const char *stop = hlo_balanced(r->p, r->end);
+    if (!stop)
+        return hlo_unclosed(r, r->p);
+    *text = r->p + 1;
+    *len = (uint32_t)(stop - r->p - 2);
+    r->p = stop;
+    return true;
+}
+
 static bool read_string(struct hlo *r, struct attr *a)
 {
     if (*r->p != '"')
         return hlo_expected(r, "a text in quotes");
-    const char *text;
-    uint32_t len;
-    if (!hlo_raw_value(r, &text, &len))
-        return false;
-    a->text = text + 1;
-    a->n = len - 2;
-    return true;
+    return enclosed(r, &a->text, &a->n);
 }
 
 static bool read_float(struct hlo *r, struct attr *a)
@@ -424,13 +430,7 @@ bool hlo_take_sharding(struct hlo *r, struct instr *i)
 
 static bool braced(struct hlo *r, const char **text, uint32_t *len)
 {
-    if (*r->p != '{')
-        return hlo_expected(r, "'{'");
-    if (!hlo_raw_value(r, text, len))
-        return false;
-    (*text)++;
-    *len -= 2;
-    return true;
+    return *r->p != '{' ? hlo_expected(r, "'{'") : enclosed(r, text, len);
 }
 
 /* The three that are fields of struct instr. */

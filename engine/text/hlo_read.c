@@ -98,7 +98,7 @@ const char *hlo_balanced(const char *p, const char *end)
     return NULL;
 }
 
-static bool unclosed(struct hlo *r, const char *at)
+bool hlo_unclosed(struct hlo *r, const char *at)
 {
     if (*at == '"')
         return FAIL(r, at, 1, "this quote (\") is never closed");
@@ -125,7 +125,7 @@ bool hlo_raw_value(struct hlo *r, const char **text, uint32_t *len)
             const char *q = hlo_balanced(p, r->end);
             if (!q) {
                 r->p = p;
-                return unclosed(r, p);
+                return hlo_unclosed(r, p);
             }
             p = q;
         } else if (c == ',' || c == '\n' || c == '\0' || c == '}' || c == ')' || c == ']') {
@@ -421,7 +421,7 @@ static bool skip_signature(struct hlo *r, struct computation *c)
             const char *q = hlo_balanced(p, r->end);
             if (!q) {
                 r->p = p;
-                return unclosed(r, p);
+                return hlo_unclosed(r, p);
             }
             p = q - 1;
         } else if (*p == '=' || *p == '}' || *p == '\0') {

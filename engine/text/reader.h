@@ -149,6 +149,7 @@ bool hlo_want(struct hlo *r, char c, const char *what);
 
 /* From an opening bracket or quote to behind the one that closes it; NULL: none does. */
 const char *hlo_balanced(const char *p, const char *end);
+bool hlo_unclosed(struct hlo *r, const char *at); /* reports it; a quote inside may be the culprit */
 /* An attribute's value as raw text: up to a comma, blank or line end outside brackets and quotes. */
 bool hlo_raw_value(struct hlo *r, const char **text, uint32_t *len);
 bool hlo_int(struct hlo *r, int64_t *out, const char *what);

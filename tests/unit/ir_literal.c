@@ -198,7 +198,8 @@ static void test_float_limits(void **state)
         { DTYPE_F8E4M3FNUZ, -INFINITY, NAN }, { DTYPE_F8E4M3FNUZ, -0.0, 0.0 },
         { DTYPE_F4E2M1FN, 100, 6 },         { DTYPE_F4E2M1FN, -INFINITY, -6 },
         { DTYPE_F8E8M0FNU, 3, 4 },          { DTYPE_F8E8M0FNU, -1, NAN },
-        { DTYPE_BF16, 3.3961775e38, INFINITY }, { DTYPE_F32, 1e300, INFINITY },
+        { DTYPE_BF16, 3.3961776e38, INFINITY }, { DTYPE_F32, 1e300, INFINITY },
+        { DTYPE_BF16, 3.3961775e38, 3.3895313892515355e38 },
     };
     (void)state;
     for (size_t k = 0; k < COUNTOF(cases); k++) {

@@ -18,7 +18,7 @@ struct plain {
     enum axis_type types[PAX];
 };
 
-static int64_t p_prod(int n, const int64_t *v)
+static inline int64_t p_prod(int n, const int64_t *v)
 {
     int64_t p = 1;
     for (int i = 0; i < n; i++)
@@ -26,7 +26,7 @@ static int64_t p_prod(int n, const int64_t *v)
     return p;
 }
 
-static bool p_equal(const struct plain *a, const struct plain *b)
+static inline bool p_equal(const struct plain *a, const struct plain *b)
 {
     if (a->kind != b->kind)
         return false;
@@ -40,18 +40,18 @@ static bool p_equal(const struct plain *a, const struct plain *b)
            memcmp(a->dev, b->dev, (size_t)p_prod(a->na, a->dims) * sizeof *a->dev) == 0;
 }
 
-static struct plain p_kind(enum sharding_kind k)
+static inline struct plain p_kind(enum sharding_kind k)
 {
     struct plain s = { .kind = k };
     return s;
 }
 
-static bool p_max(const struct plain *s)
+static inline bool p_max(const struct plain *s)
 {
     return s->kind == SHARDING_REPLICATED || s->kind == SHARDING_MAXIMAL;
 }
 
-static bool p_is_partial(const struct plain *s)
+static inline bool p_is_partial(const struct plain *s)
 {
     bool rep = s->lastrep;
     for (int i = 0; i < s->nt; i++)
@@ -59,7 +59,7 @@ static bool p_is_partial(const struct plain *s)
     return s->kind == SHARDING_TILED && rep;
 }
 
-static int p_type_axis(const struct plain *s, enum axis_type type)
+static inline int p_type_axis(const struct plain *s, enum axis_type type)
 {
     for (int i = 0; i < s->nt; i++)
         if (s->types[i] == type)
@@ -67,14 +67,14 @@ static int p_type_axis(const struct plain *s, enum axis_type type)
     return type == AXIS_REPLICATED && s->lastrep ? s->na - 1 : -1;
 }
 
-static int64_t p_nt(const struct plain *s)
+static inline int64_t p_nt(const struct plain *s)
 {
     return s->kind == SHARDING_TILED ? p_prod(s->r, s->dims) : 1;
 }
 
 /* ---- arrays -------------------------------------------------------------------------------------- */
 
-static void p_unravel(int na, const int64_t *dims, int64_t cell, int64_t *at)
+static inline void p_unravel(int na, const int64_t *dims, int64_t cell, int64_t *at)
 {
     for (int i = na - 1; i >= 0; i--) {
         at[i] = cell % dims[i];
@@ -82,7 +82,7 @@ static void p_unravel(int na, const int64_t *dims, int64_t cell, int64_t *at)
     }
 }
 
-static int64_t p_ravel(int na, const int64_t *dims, const int64_t *at)
+static inline int64_t p_ravel(int na, const int64_t *dims, const int64_t *at)
 {
     int64_t cell = 0;
     for (int i = 0; i < na; i++)
@@ -91,7 +91,7 @@ static int64_t p_ravel(int na, const int64_t *dims, const int64_t *at)
 }
 
 /* Result axis i is source axis perm[i]; to must not be from. */
-static void p_transpose_array(int na, const int64_t *dims, const int *from, const int *perm,
+static inline void p_transpose_array(int na, const int64_t *dims, const int *from, const int *perm,
                               int64_t *out_dims, int *to)
 {
     int64_t od[PAX], at[PAX], src[PAX];
@@ -106,7 +106,7 @@ static void p_transpose_array(int na, const int64_t *dims, const int *from, cons
     memcpy(out_dims, od, (size_t)na * sizeof *od);
 }
 
-static void p_sort(int *v, int64_t n)
+static inline void p_sort(int *v, int64_t n)
 {
     for (int64_t i = 1; i < n; i++)
         for (int64_t k = i; k > 0 && v[k - 1] > v[k]; k--) {
@@ -118,15 +118,17 @@ static void p_sort(int *v, int64_t n)
 
 /* ---- constructors, P-18..P-21 --------------------------------------------------------------------- */
 
-static struct plain p_plain(int na, const int64_t *dims, const int *dev)
+static inline struct plain p_plain(int na, const int64_t *dims, const int *dev)
 {
     struct plain s = { .kind = SHARDING_TILED, .na = na, .r = na };
+    if (na <= 0)
+        return s;
     memcpy(s.dims, dims, (size_t)na * sizeof *dims);
     memcpy(s.dev, dev, (size_t)p_prod(na, dims) * sizeof *dev);
     return s;
 }
 
-static struct plain p_partial(int na, const int64_t *dims, const int *dev)
+static inline struct plain p_partial(int na, const int64_t *dims, const int *dev)
 {
     int64_t n = p_prod(na, dims), rep = dims[na - 1];
     if (na == 1 || rep == n)
@@ -141,7 +143,7 @@ static struct plain p_partial(int na, const int64_t *dims, const int *dev)
     return s;
 }
 
-static struct plain p_subgroup(int na, const int64_t *dims, const int *dev, int nt,
+static inline struct plain p_subgroup(int na, const int64_t *dims, const int *dev, int nt,
                                const enum axis_type *types)
 {
     if (nt == 0)
@@ -191,21 +193,21 @@ static struct plain p_subgroup(int na, const int64_t *dims, const int *dev, int 
     return s;
 }
 
-static struct plain p_rebuild(const struct plain *s, int na, const int64_t *dims, const int *dev)
+static inline struct plain p_rebuild(const struct plain *s, int na, const int64_t *dims, const int *dev)
 {
     return s->lastrep ? p_partial(na, dims, dev) : p_subgroup(na, dims, dev, s->nt, s->types);
 }
 
 /* ---- structural operations ------------------------------------------------------------------------- */
 
-static int p_trailing(const struct plain *s, int *perm, int n)
+static inline int p_trailing(const struct plain *s, int *perm, int n)
 {
     for (int i = s->r; i < s->na; i++)
         perm[n++] = i;
     return n;
 }
 
-static struct plain p_transpose(const struct plain *s, const int *perm)
+static inline struct plain p_transpose(const struct plain *s, const int *perm)
 {
     if (s->kind != SHARDING_TILED)
         return *s;
@@ -217,7 +219,7 @@ static struct plain p_transpose(const struct plain *s, const int *perm)
     return p_rebuild(s, s->na, dims, dev);
 }
 
-static struct plain p_replicate(const struct plain *s, const bool *listed)
+static inline struct plain p_replicate(const struct plain *s, const bool *listed)
 {
     if (s->kind != SHARDING_TILED)
         return *s;
@@ -253,7 +255,7 @@ static struct plain p_replicate(const struct plain *s, const bool *listed)
 }
 
 /* Data axes placed by from[j] (source of target axis j, -1: none); the rest of them have tile 1. */
-static struct plain p_place(const struct plain *s, int rank, const int *from)
+static inline struct plain p_place(const struct plain *s, int rank, const int *from)
 {
     int perm[PAX], n = 0, dev[PN];
     int64_t dims[PAX], out[PAX];
@@ -276,7 +278,7 @@ static struct plain p_place(const struct plain *s, int rank, const int *from)
     return p_rebuild(s, rank + s->na - s->r, dims, dev);
 }
 
-static struct plain p_reverse(const struct plain *s, const bool *flip)
+static inline struct plain p_reverse(const struct plain *s, const bool *flip)
 {
     if (s->kind != SHARDING_TILED)
         return *s;
@@ -292,7 +294,7 @@ static struct plain p_reverse(const struct plain *s, const bool *flip)
     return p_rebuild(s, s->na, s->dims, dev);
 }
 
-static struct plain p_move_tiles(const struct plain *s, int from, int to)
+static inline struct plain p_move_tiles(const struct plain *s, int from, int to)
 {
     if (s->kind != SHARDING_TILED || from == to)
         return *s;
@@ -320,7 +322,7 @@ struct p_merge {
     bool manual, new_m[PAX], new_dst[PAX];
 };
 
-static int p_factorial_next(int n, int *q)
+static inline int p_factorial_next(int n, int *q)
 {
     int i = n - 2, k = n - 1;
     while (i >= 0 && q[i] > q[i + 1])
@@ -343,7 +345,7 @@ static int p_factorial_next(int n, int *q)
 enum { PCAND = 800 };
 
 /* Candidates of one side, each of shape C; their number. */
-static int p_candidates(const struct plain *x, const struct p_merge *m, const bool *fresh,
+static inline int p_candidates(const struct plain *x, const struct p_merge *m, const bool *fresh,
                         int (*out)[PN])
 {
     int axis = p_type_axis(x, AXIS_REPLICATED);
@@ -385,7 +387,7 @@ static int p_candidates(const struct plain *x, const struct p_merge *m, const bo
     return count;
 }
 
-static bool p_method_b(const struct plain *m, const struct plain *dst, const struct p_merge *p,
+static inline bool p_method_b(const struct plain *m, const struct plain *dst, const struct p_merge *p,
                        int *out)
 {
     bool in_m[PN], in_d[PN];
@@ -418,7 +420,7 @@ static bool p_method_b(const struct plain *m, const struct plain *dst, const str
     return true;
 }
 
-static bool p_merge_compat(const struct plain *m, struct plain *dst, int64_t min)
+static inline bool p_merge_compat(const struct plain *m, struct plain *dst, int64_t min)
 {
     static int cd[PCAND][PN], cm[PCAND][PN];
     if (p_max(m))
@@ -482,12 +484,12 @@ static bool p_merge_compat(const struct plain *m, struct plain *dst, int64_t min
 
 /* ---- P-31, by offsets of every device; the regular case by its own rule ----------------------------- */
 
-static int64_t p_ceil(int64_t a, int64_t b)
+static inline int64_t p_ceil(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-static bool p_subtiling(int rank, const int64_t *dims, const struct plain *p, const struct plain *s)
+static inline bool p_subtiling(int rank, const int64_t *dims, const struct plain *p, const struct plain *s)
 {
     if (p->kind == SHARDING_MANUAL || s->kind == SHARDING_MANUAL)
         return false;

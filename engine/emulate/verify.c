@@ -1,0 +1,350 @@
+/* verify: the partitioned program against the unpartitioned module (DESIGN.md section 5).
+ *
+ * Mode ring runs both over wrapping integers and wants equal bits, and that no result element depends
+ * on padding. Mode float runs the program in its real types. Its reference is not a second run in
+ * those types but one over pairs (value, bound): the value in double, and beside it a bound of what
+ * any order of the same sums in the real types may be off by, from the same operations over absolute
+ * values (bound.c). So |got - value| <= bound is the test, element by element.
+ */
+#include "emulate/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct span nowhere = { 0, 0 };
+
+#define RING_FLOAT_LOOPS 10000
+#define RING_LOOPS       ((int64_t)20 << 20)
+
+void verify_result_free(struct verify_result *r)
+{
+    arena_free(&r->arena);
+    *r = (struct verify_result){ 0 };
+}
+
+struct run_options verify_options(const struct verifying *v, int64_t ndevices)
+{
+    return (struct run_options){ .mode = v->mode, .ndevices = ndevices, .threads = v->threads,
+                                 .max_steps = RING_LOOPS, .poison = true };
+}
+
+const char *element_text(struct arena *a, const struct tensor *t, const void *at)
+{
+    int64_t v = 0;
+    enum dtype_kind kind = dtype_kind(t->dtype);
+    bool real = kind == DTYPE_KIND_FLOAT || kind == DTYPE_KIND_COMPLEX;
+    if (real && !t->ring) {
+        enum dtype part = kind == DTYPE_KIND_FLOAT ? t->dtype : t->dtype == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+        double re = real_load(part, at);
+        if (kind == DTYPE_KIND_FLOAT)
+            return arena_printf(a, "%.17g", re);
+        return arena_printf(a, "(%.17g, %.17g)", re, real_load(part, (const char *)at + dtype_bytes(part)));
+    }
+    if (real && kind == DTYPE_KIND_COMPLEX) {
+        int64_t pair[2];
+        memcpy(pair, at, sizeof pair);
+        return arena_printf(a, "(%" PRId64 ", %" PRId64 ")", pair[0], pair[1]);
+    }
+    if (real) {
+        memcpy(&v, at, 8);
+        return arena_printf(a, "%" PRId64, v);
+    }
+    v = read_index(elem_of(t->dtype, EMU_FLOAT), at, 0);
+    if (kind == DTYPE_KIND_PRED)
+        return v ? "true" : "false";
+    if (t->dtype == DTYPE_U64)
+        memcpy(&v, at, 8);
+    return t->dtype == DTYPE_U64 ? arena_printf(a, "%" PRIu64, (uint64_t)v) : arena_printf(a, "%" PRId64, v);
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------- */
+
+/* Ring elements of all 64 bits for floats: a proof over as many values as there are. */
+static bool ring_input(const struct shape *s, int64_t k, uint64_t seed, struct tensor *out, struct diag *d)
+{
+    struct tensor plain;
+    if (!tensor_generate(s->dtype, s->rank, s->dims, k, seed, &plain, d))
+        return false;
+    bool ok = tensor_to_ring(&plain, out);
+    tensor_free(&plain);
+    if (!ok)
+        return diag_error(d, NULL, nowhere, "no memory for parameter %" PRId64, k);
+    if (elem_of(s->dtype, EMU_RING).ct != CT_RING && elem_of(s->dtype, EMU_RING).ct != CT_RINGC)
+        return true;
+    int64_t *v = out->data;
+    for (int64_t i = 0; i < out->bytes / 8; i++)
+        v[i] = ring_mix(seed + 17, (uint64_t)k, (uint64_t)i);
+    return true;
+}
+
+/* Small integers over 8: exact in every type, and functions of them stay in range. */
+static bool float_input(const struct shape *s, int64_t k, uint64_t seed, struct tensor *out, struct diag *d)
+{
+    if (!tensor_generate(s->dtype, s->rank, s->dims, k, seed, out, d))
+        return false;
+    enum dtype_kind kind = dtype_kind(s->dtype);
+    enum dtype part = kind == DTYPE_KIND_FLOAT ? s->dtype : s->dtype == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+    if (kind != DTYPE_KIND_FLOAT && kind != DTYPE_KIND_COMPLEX)
+        return true;
+    for (char *at = out->data; at < (char *)out->data + out->bytes; at += dtype_bytes(part))
+        real_store(part, real_load(part, at) / 8, at);
+    return true;
+}
+
+static bool inputs_make(struct verifying *v)
+{
+    const struct module *m = v->pr->graph->module;
+    const struct computation *e = comp_at(m, m->entry);
+    int64_t n = 0;
+    for (uint32_t k = 0; k < e->nparams; k++)
+        n += instr_shape(m, e->params[k])->nleaves;
+    v->in = calloc((size_t)n + 1, sizeof *v->in);
+    if (!v->in)
+        return diag_error(v->d, NULL, nowhere, "no memory for inputs");
+    v->nin = n;
+    n = 0;
+    for (uint32_t k = 0; k < e->nparams; k++) {
+        const struct shape *s = instr_shape(m, e->params[k]);
+        for (int64_t leaf = 0; leaf < s->nleaves; leaf++, n++) {
+            const struct shape *l =
+                s->kind == SHAPE_TUPLE ? shape_get(m->ir, shape_leaf(m->ir, instr_at(m, e->params[k])->shape, leaf)) : s;
+            if (l->kind != SHAPE_ARRAY)
+                continue;
+            bool ok = v->mode == RUN_RING ? ring_input(l, n, v->out->seed, &v->in[n], v->d)
+                                          : float_input(l, n, v->out->seed, &v->in[n], v->d);
+            if (!ok)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void inputs_free(struct verifying *v)
+{
+    for (int64_t k = 0; v->in && k < v->nin; k++)
+        tensor_free(&v->in[k]);
+    free(v->in);
+    v->in = NULL;
+}
+
+/* ---- the two runs ------------------------------------------------------------------------------- */
+
+static bool run_whole(struct verifying *v, bool *endless)
+{
+    enum emu_mode mode = v->mode == RUN_RING ? EMU_RING : EMU_BOUND;
+    struct plan *p = plan_make(v->pr->graph->module, mode, 1, NULL, v->tick, v->d);
+    if (!p)
+        return false;
+    instr_id control = { 0 };
+    struct run_options o = verify_options(v, 1);
+    struct run_more more = { .float_limit = endless, .control = &control };
+    more.max_float_loops = v->mode == RUN_RING ? RING_FLOAT_LOOPS : 0;
+    bool ok = run_plan(p, v->in, v->nin, &o, &more, &v->want, v->tick, v->d);
+    v->bounds = mode == EMU_BOUND;
+    v->control_doubtful = v->bounds && control.i;
+    plan_free(p);
+    return ok;
+}
+
+static bool run_parts(struct verifying *v)
+{
+    struct cuts c = { 0 };
+    struct plan *p = plan_make(v->p->module, v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, v->p->num_partitions, NULL,
+                               v->tick, v->d);
+    if (!p)
+        return false;
+    instr_id control = { 0 };
+    struct run_options o = verify_options(v, v->p->num_partitions);
+    struct run_more more = { .control = &control };
+    bool ok = cuts_make(v->p, v->in, v->nin, &c, v->d) &&
+              run_plan(p, c.in, v->nin, &o, &more, &v->got, v->tick, v->d);
+    v->out->poisoned |= control.i != 0;
+    cuts_free(&c);
+    plan_free(p);
+    return ok;
+}
+
+/* ---- comparison --------------------------------------------------------------------------------- */
+
+struct comparing {
+    struct verifying *v;
+    const struct tensor *want, *got;
+    int size;
+    uint8_t *seen; /* global elements found different so far */
+    struct verify_output *o;
+    bool poisoned;
+};
+
+/* How far got is from want, and how far it may be. */
+static void distance(const struct comparing *c, const char *want, const char *got, double *error, double *bound)
+{
+    const double *pair = (const double *)(const void *)want;
+    enum dtype t = c->got->dtype;
+    if (dtype_kind(t) == DTYPE_KIND_COMPLEX) {
+        enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+        double re = fabs(real_load(part, got) - pair[0]), im = fabs(real_load(part, got + dtype_bytes(part)) - pair[1]);
+        *error = re > im ? re : im;
+        *bound = pair[2];
+    } else {
+        double x = real_load(t, got);
+        bool same = (isnan(x) && isnan(pair[0])) || x == pair[0];
+        *error = same ? 0 : fabs(x - pair[0]);
+        *bound = pair[1];
+    }
+}
+
+static bool element_differs(struct comparing *c, const char *want, const char *got, bool doubtful)
+{
+    enum dtype_kind kind = dtype_kind(c->got->dtype);
+    bool real = kind == DTYPE_KIND_FLOAT || kind == DTYPE_KIND_COMPLEX;
+    if (!c->v->bounds || !real)
+        return !doubtful && memcmp(want, got, (size_t)c->size) != 0;
+    double error, bound;
+    distance(c, want, got, &error, &bound);
+    if (doubtful || isnan(bound))
+        bound = HUGE_VAL;
+    bool bad = bound < HUGE_VAL && !(error <= bound);
+    if (bad || error > c->o->max_error || (isnan(error) && !isnan(c->o->max_error) && bound < HUGE_VAL)) {
+        c->o->max_error = error;
+        c->o->bound = bound;
+    }
+    return bad;
+}
+
+static void compare_row(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss, int64_t n)
+{
+    struct comparing *c = context;
+    int wide = c->v->bounds ? elem_of(c->got->dtype, EMU_BOUND).size : c->size;
+    for (int64_t i = 0; i < n; i++, d += ds, s += ss) {
+        const char *got = (const char *)c->got->data + d * c->size;
+        const char *want = (const char *)c->want->data + s * wide;
+        bool doubtful = c->v->control_doubtful || (c->want->poison && c->want->poison[s]);
+        bool poisoned = c->got->poison && c->got->poison[d];
+        c->poisoned |= poisoned;
+        if ((poisoned || element_differs(c, want, got, doubtful)) && !c->seen[s]) {
+            c->seen[s] = 1;
+            c->o->differ++;
+        }
+    }
+}
+
+/* Every device's shard of output k against the whole. */
+static void compare_output(struct verifying *v, int64_t k)
+{
+    const struct shardings *t = v->p->module->ir->shardings;
+    struct tensor *want = &v->want.out[k];
+    struct arena tmp = { 0 };
+    if (want->dtype == DTYPE_NONE)
+        return;
+    arena_open(&tmp);
+    struct comparing c = { .v = v, .want = want, .o = &v->out->outputs[k] };
+    int64_t count = 1, start[MAX_RANK], real[MAX_RANK], local[MAX_RANK];
+    for (int i = 0; i < want->rank; i++)
+        count *= want->dims[i];
+    c.seen = arena_alloc(&tmp, count + 1, 1);
+    c.size = elem_of(want->dtype, v->mode == RUN_RING ? EMU_RING : EMU_FLOAT).size;
+    sharding_id s = leaf_sharding(t, v->p->result_sharding, k);
+    for (int64_t d = 0; d < v->got.ndevices; d++) {
+        if (!shard_window(t, s, want->rank, want->dims, d, start, real, local))
+            continue;
+        c.got = &v->got.out[d * v->got.nleaves + k];
+        struct box b = box_new(&tmp, want->rank);
+        row_strides(want->rank, local, b.dst);
+        row_strides(want->rank, want->dims, b.src);
+        for (int i = 0; i < want->rank; i++) {
+            b.dims[i] = real[i];
+            b.src0 += start[i] * b.src[i];
+        }
+        box_compact(&b);
+        box_rows(&b, compare_row, &c);
+    }
+    v->out->poisoned |= c.poisoned;
+    arena_close(&tmp);
+}
+
+static bool compare_all(struct verifying *v)
+{
+    struct verify_result *r = v->out;
+    if (v->want.nleaves != v->got.nleaves)
+        return diag_error(v->d, NULL, nowhere, "the program has %" PRId64 " outputs, the module %" PRId64,
+                          v->got.nleaves, v->want.nleaves);
+    r->noutputs = v->want.nleaves;
+    r->outputs = ARENA_ARRAY(&r->arena, struct verify_output, r->noutputs + 1);
+    r->equal = true;
+    for (int64_t k = 0; k < r->noutputs; k++) {
+        r->outputs[k].index = k;
+        compare_output(v, k);
+        r->equal &= r->outputs[k].differ == 0;
+    }
+    r->equal &= !r->poisoned;
+    return true;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------- */
+
+static void runs_free(struct verifying *v)
+{
+    run_result_free(&v->want);
+    run_result_free(&v->got);
+    inputs_free(v);
+}
+
+/* endless: set when ring mode cannot be used because a loop ends on a comparison of floats. */
+static bool verify_mode(struct verifying *v, bool *endless)
+{
+    *endless = false;
+    v->out->mode = v->mode;
+    v->out->poisoned = false;
+    bool ok = inputs_make(v) && run_whole(v, endless) && run_parts(v) && compare_all(v);
+    if (ok && !v->out->equal)
+        verify_locate(v);
+    runs_free(v);
+    return ok;
+}
+
+static bool verify_both(struct verifying *v)
+{
+    bool endless;
+    /* What the first mode says is kept back: it is no error when the other mode answers. */
+    struct diag *listening = v->d, *first = diag_new();
+    v->d = first;
+    bool ok = verify_mode(v, &endless);
+    v->d = listening;
+    if (ok || !endless) {
+        for (int64_t k = 0; k < first->msgs.n; k++)
+            if (first->msgs.v[k].severity == DIAG_ERROR)
+                diag_error(listening, v->p->module->source, nowhere, "%s", first->msgs.v[k].text);
+            else
+                diag_note(listening, v->p->module->source, nowhere, "%s", first->msgs.v[k].text);
+        diag_free(first);
+        return ok;
+    }
+    v->out->mode_reason = arena_strdup(&v->out->arena, first->msgs.n ? first->msgs.v[0].text : "a loop ends on floats");
+    diag_free(first);
+    v->mode = RUN_FLOAT;
+    return verify_mode(v, &endless);
+}
+
+static bool verify_protected(struct verifying *v)
+{
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        bool ok = verify_both(v);
+        fail_leave(&f);
+        return ok;
+    }
+    runs_free(v);
+    return diag_error(v->d, NULL, nowhere, "%s", f.text);
+}
+
+bool verify_program(const struct propagation *pr, const struct program *p, enum run_mode mode, uint64_t seed,
+                    int threads, struct verify_result *out, struct tick *tick, struct diag *d)
+{
+    *out = (struct verify_result){ .devices = p->num_partitions, .seed = seed, .mode = mode };
+    struct verifying v = { .pr = pr, .p = p, .mode = mode, .threads = threads, .out = out, .tick = tick, .d = d };
+    if (verify_protected(&v))
+        return true;
+    verify_result_free(out);
+    return false;
+}

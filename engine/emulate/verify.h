@@ -1,0 +1,29 @@
+/* Between verify.c (runs and comparison) and locate.c (the first instruction that differs). */
+#ifndef GSPMD_EMULATE_VERIFY_H
+#define GSPMD_EMULATE_VERIFY_H
+
+#include "emulate/run.h"
+
+struct verifying {
+    const struct propagation *pr;
+    const struct program *p;
+    enum run_mode mode;
+    int threads;
+    struct tensor *in;       /* global inputs, [nin] */
+    int64_t nin;
+    struct run_result want;  /* one device; float mode: pairs (value, bound) */
+    struct run_result got;   /* all devices */
+    bool bounds;             /* float mode: want holds pairs */
+    bool control_doubtful;   /* float mode: a loop or branch may go either way */
+    struct verify_result *out;
+    struct tick *tick;
+    struct diag *d;
+};
+
+struct run_options verify_options(const struct verifying *v, int64_t ndevices);
+/* One element as text, in a. */
+const char *element_text(struct arena *a, const struct tensor *t, const void *at);
+/* Fills v->out->first and what goes with it; leaves them none when nothing can be found. */
+void verify_locate(struct verifying *v);
+
+#endif
