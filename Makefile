@@ -72,7 +72,8 @@ setup:
 	@sh scripts/setup.sh
 
 BENCH_BIN := $(B)/bench
-test-build: all unit $(BENCH_BIN)
+SWEEP_BIN := $(B)/verify_sweep
+test-build: all unit $(BENCH_BIN) $(SWEEP_BIN)
 
 test: setup
 	@$(MAKE) --no-print-directory $(if $(SAN),SAN=$(SAN)) test-build
@@ -98,7 +99,10 @@ conformance: all
 
 $(BENCH_BIN): tests/bench/bench.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $^ -o $@ $(LIBS)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(SWEEP_BIN): tests/sweep/verify_sweep.c $(ENGINE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
 bench: all $(BENCH_BIN)
 	@sh tests/bench/run.sh $(B) $(SHARED)
 

@@ -56,12 +56,17 @@ static void say(struct shell *sh, bool message, struct str *s)
         sh->sink.write(sh->sink.context, message, s->s, s->n);
 }
 
+static bool is_sentence(const char *hint)
+{
+    return !strncmp(hint, "did you mean", 12) || !strncmp(hint, "usage:", 6) || strchr(hint, ':') || strchr(hint, ';');
+}
+
 /* At the prompt the caret stands under what was typed:
  *     gspmd> shard w1 [model,dta]
  *                            ^^^ unknown mesh axis 'dta'; did you mean 'data'?            */
 static bool render_under(struct shell *sh, const struct diag_msg *m, struct str *s)
 {
-    if (!(sh->interactive || sh->transcript) || sh->depth > 0 || !m->file || strcmp(m->file, "<command>") || m->line != 1)
+    if (!(sh->interactive || sh->transcript) || sh->depth > 0 || !sh->one_line || !m->file || strcmp(m->file, "<command>"))
         return false;
     int width = 7;
     if (!sh->transcript) {
@@ -78,7 +83,7 @@ static bool render_under(struct shell *sh, const struct diag_msg *m, struct str 
         str_addc(s, '^');
     str_addf(s, " %s%s\n", m->severity == DIAG_WARNING ? "warning: " : "", m->text);
     if (m->hint)
-        str_addf(s, "  try: %s\n", m->hint);
+        str_addf(s, "  %s%s\n", is_sentence(m->hint) ? "" : "try: ", m->hint);
     return true;
 }
 
@@ -587,7 +592,7 @@ static int finish_json(struct call *c, const struct redirect *r, int status)
 static int finish(struct call *c, const struct redirect *r, int status)
 {
     struct shell *sh = c->sh;
-    if (status == STATUS_INTERRUPTED || (sh->interrupted && status != STATUS_OK))
+    if (sh->interrupted && (status != STATUS_OK || !(sh->interactive || sh->serve)))
         status = STATUS_INTERRUPTED;
     if (c->json) {
         print_messages(sh, c->d, &c->arena);
@@ -664,9 +669,14 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
     c.out = STR_IN(&c.arena);
     json_init(&c.js, &c.arena);
     c.d = diag_new();
+    if (sh->depth == 0) {
+        const char *nl = memchr(src->text, '\n', src->len);
+        sh->one_line = !nl || nl + 1 == src->text + src->len;
+    }
     c.line = arena_strndup(&sh->arena, src->text + p->off, p->end - p->off);
     vec_push(&sh->arena, &sh->history, c.line);
-    if (sh->depth == 0)
+    /* At the prompt Ctrl-C ends one command; a script it ends altogether. */
+    if (sh->depth == 0 && (sh->interactive || sh->serve))
         sh->interrupted = 0;
     const struct command_alias *alias = find_alias(sh, p->words[0].text);
     int status;

@@ -1,6 +1,5 @@
 #include "repl/line.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,15 +83,24 @@ static char **complete(const char *text, int start, int end)
     return found;
 }
 
-/* readline gives the line up on Ctrl-C; our handler has only set a flag. */
+/* Ctrl-C: our handler has only set a flag; readline comes here when its read was interrupted. The line
+ * is given up, and so is a command that was going on. */
+static bool given_up;
+
 static int on_event(void)
 {
-    if (editing->interrupted) {
-        editing->interrupted = 0;
-        fputs("^C", rl_outstream);
-        rl_replace_line("", 0);
-        rl_done = 1;
-    }
+    if (!editing->interrupted)
+        return 0;
+    editing->interrupted = 0;
+    given_up = true;
+    struct arena a = { 0 };
+    fputs("^C", rl_outstream);
+    rl_crlf();
+    rl_replace_line("", 0);
+    rl_set_prompt(shell_prompt(editing, &a));
+    rl_on_new_line();
+    rl_redisplay();
+    arena_free(&a);
     return 0;
 }
 
@@ -148,7 +156,7 @@ static char *read_line(struct shell *sh, bool more)
 {
     struct arena a = { 0 };
     const char *prompt = more ? "...> " : shell_prompt(sh, &a);
-    errno = 0;
+    given_up = false;
     char *line = readline(prompt);
     arena_free(&a);
     return line;
@@ -178,6 +186,8 @@ static char *history_path(void)
 {
     return NULL;
 }
+
+static const bool given_up = false;
 
 static void begin(struct shell *sh, char *history)
 {
@@ -236,6 +246,8 @@ int line_loop(struct shell *sh)
             continue;
         }
         remember(line);
+        if (given_up)
+            t.n = 0;
         if (!typed_add(&t, line)) {
             free(line);
             break;

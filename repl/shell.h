@@ -41,6 +41,7 @@ struct shell {
     bool sealed;      /* fuzzers: no file is opened at all */
     bool interactive; /* a prompt is shown: prefixes without warning, screens, progress */
     bool transcript;  /* time shows no figures */
+    bool one_line;    /* the running command was typed in one line: carets go under it */
     enum switch3 color_mode;
     bool color;
     bool bail, pager;

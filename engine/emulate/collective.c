@@ -126,9 +126,8 @@ static void pairs_tilings(const struct lowering *l, const struct permute_pairs *
             index[k] = rest % q->from.dims[k];
             rest /= q->from.dims[k];
         }
-        int64_t a = tiling_device(t, q->from, index), b = tiling_device(t, q->to, index);
-        if (a != b) /* identical cells are left out */
-            pair_add(l->plan, mode, a, b, source);
+        /* A device that both tilings have at one cell keeps its own. */
+        pair_add(l->plan, mode, tiling_device(t, q->from, index), tiling_device(t, q->to, index), source);
     }
 }
 

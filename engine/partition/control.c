@@ -369,9 +369,10 @@ static void full_to_shard(struct spmd *s, instr_id source)
         (void)spmd_error(s, source, "SPMDFullToShardShape must have a manual sharding");
         return;
     }
-    if (!shape_same(s->ir, instr_at(s->out, v.local)->shape, in->shape)) {
+    shape_id piece = shard_shape(s, in->shape, sh); /* axes that are not manual split it further */
+    if (!shape_same(s->ir, instr_at(s->out, v.local)->shape, piece)) {
         struct str want = STR_IN(&s->arena), have = STR_IN(&s->arena);
-        shape_print(s->ir, in->shape, false, &want);
+        shape_print(s->ir, piece, false, &want);
         shape_print(s->ir, instr_at(s->out, v.local)->shape, false, &have);
         (void)spmd_error(s, source, "the operand's shard is %s, but the manual region takes %s",
                          str_text(&have), str_text(&want));

@@ -400,6 +400,35 @@ static bool grouped(struct product *p, struct pval l, struct pval r, shape_id ba
     return false;
 }
 
+/* S-202: the groups as a batch dimension of the product. 0: not this way. */
+static bool groups_as_batch(struct product *p, struct pval l, struct pval r, shape_id base,
+                            sharding_id out, int64_t n, bool strict, struct pval *res)
+{
+    struct spmd *s = p->s;
+    const struct conv_dims *c = conv_of(p);
+    bool features = group_count(p, ATTR_FEATURE_GROUP_COUNT) > 1;
+    int64_t count = features ? group_count(p, ATTR_FEATURE_GROUP_COUNT)
+                             : group_count(p, ATTR_BATCH_GROUP_COUNT);
+    int ldim = features ? c->lhs_feature : c->lhs_batch;
+    int64_t have = base_of(s, l)->dims[ldim], kernels = base_of(s, r)->dims[c->rhs_out];
+    int64_t tiles = max_i64(tiles_on(s, l.sharding, ldim), tiles_on(s, r.sharding, c->rhs_out));
+    tiles = max_i64(tiles, tiles_on(s, out, c->out_feature));
+    if (have != kernels && (count % tiles != 0 || have % tiles != 0 || kernels % tiles != 0))
+        return false;
+    struct product *q = ARENA_NEW(&s->arena, struct product);
+    *q = *p;
+    for (int k = 0; k < NCLASSES; k++)
+        q->n[k] = 0;
+    add_dim(q, BATCH, ldim, c->rhs_out, c->out_feature);
+    if (features)
+        add_dim(q, LFREE, c->lhs_batch, -1, c->out_batch);
+    else
+        add_dim(q, CONTRACT, c->lhs_feature, c->rhs_in, -1);
+    for (int i = 0; i < c->nspatial; i++)
+        add_dim(q, SPATIAL, c->lhs_spatial[i], c->rhs_spatial[i], c->out_spatial[i]);
+    return product_group_batch(q, l, r, base, out, n, strict, res);
+}
+
 /* S-195 */
 int product_convolution(struct product *p, struct pval l, struct pval r, shape_id base,
                         sharding_id out, int64_t n, bool strict, struct pval *res)
@@ -427,7 +456,9 @@ int product_convolution(struct product *p, struct pval l, struct pval r, shape_i
     bool both = !is_tile_max(s, l.sharding) && !is_tile_max(s, r.sharding);
     if ((both && halo_on_lhs(p, l, r, base, out, res)) || halo_for_output(p, l, r, base, out, res))
         return 1;
-    return groups ? -1 : 0;
+    if (!groups)
+        return 0;
+    return groups_as_batch(p, l, r, base, out, n, strict, res) ? 1 : -1;
 }
 
 void partition_convolution(struct spmd *s, instr_id source)

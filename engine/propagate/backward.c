@@ -176,21 +176,43 @@ static sharding_id user_reverse(struct pass *p, instr_id i, instr_id u)
     return int_dims(p, u, dims, &n) ? sharding_reverse(p->t, seen(p, u), n, dims) : none();
 }
 
+/* Positions at which a tuple holds an operand, for tuples of thousands: the first by (tuple, operand),
+ * each further one behind the one before. next[k] == 0: no more. */
+static const uint32_t *tuple_positions(struct pass *p, instr_id u)
+{
+    if (p->index_facts[u.i])
+        return p->index_facts[u.i];
+    const struct instr *ins = at(p, u);
+    uint32_t *next = ARENA_ARRAY(p->arena, uint32_t, ins->noperands);
+    if (!p->first_position.arena)
+        map_init(&p->first_position, p->arena);
+    for (uint32_t k = ins->noperands; k > 0; k--) {
+        uint64_t key = (uint64_t)u.i << 32 | ins->operands[k - 1].i, first = 0;
+        if (map_get(&p->first_position, key, &first))
+            next[k - 1] = (uint32_t)first;
+        map_put(&p->first_position, key, k - 1);
+    }
+    p->index_facts[u.i] = next;
+    return next;
+}
+
 static sharding_id user_tuple(struct pass *p, instr_id i, instr_id u)
 {
-    const struct instr *ins = at(p, u);
+    const uint32_t *next = tuple_positions(p, u);
     sharding_id best = none();
-    for (uint32_t k = 0; k < ins->noperands; k++) {
-        if (ins->operands[k].i != i.i)
-            continue;
-        sharding_id s = sub_sharding(p, u, seen(p, u), k);
+    uint64_t k = 0;
+    bool more = map_get(&p->first_position, (uint64_t)u.i << 32 | i.i, &k);
+    while (more) {
+        sharding_id s = sub_sharding(p, u, seen(p, u), (int64_t)k);
         if (!best.i || (s.i && s.i != best.i && sharding_more_specific(p->t, s, best)))
             best = s;
+        k = next[k];
+        more = k != 0;
     }
     return best;
 }
 
-/* The tuple to put_sharding() a get-tuple-element's sharding into, P-127: i's own, or fillers of its kind. */
+/* The tuple to put a get-tuple-element's sharding into, P-127: i's own, or fillers of its kind. */
 static sharding_id tuple_base(struct pass *p, instr_id i, instr_id u)
 {
     if (seen(p, i).i)

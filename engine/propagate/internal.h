@@ -132,7 +132,9 @@ struct pass {
     VEC(struct group) groups;
     uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
     struct map leaf_sums;        /* by tuple shape: leaves before each element */
-    void **index_facts;          /* by instruction, gather and scatter: index.c's own */
+    struct map first_position;   /* (tuple, operand): backward.c's own */
+    void **index_facts;          /* by instruction: of gather and scatter index.c's own, of tuples
+                                    backward.c's */
 
     /* the visit that runs */
     int level;

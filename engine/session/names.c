@@ -83,7 +83,7 @@ static void suggest(struct selection *s, const char *p, size_t n)
 {
     const struct module *m = s->m;
     const char *best = NULL, *wanted = arena_strndup(s->arena, p, n);
-    int least = 3;
+    int least = n < 4 ? 2 : 3; /* short names are all alike */
     for (uint32_t k = 1; k <= module_ninstrs(m) && least > 1; k++) {
         const struct instr *i = instr_at(m, (instr_id){ k });
         const char *names[2] = { name_text(m->ir, i->name), "" };

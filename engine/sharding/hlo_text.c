@@ -26,8 +26,8 @@ struct reader {
 };
 
 static const char *const item_words[] = {
-    "replicated",     "maximal",  "manual",     "unknown",   "device=", "devices=",
-    "last_tile_dim_replicate", "last_tile_dims=", "shard_as", "shard_like", "metadata=",
+    "replicated", "maximal", "manual", "unknown", "devices=", "device=", "last_tile_dim_replicate",
+    "last_tile_dims=", "shard_as", "shard_like", "metadata=",
 };
 
 static const char *nearest_word(const char *const *words, size_t n, const char *text)
