@@ -26,12 +26,27 @@ static const char *tiling_text(struct call *c, struct tiling t)
     return str_text(&s);
 }
 
+/* An order that no digits describe has no short form for groups: they are listed. */
+static const char *listed_groups(struct call *c, struct tiling groups)
+{
+    struct shardings *t = document_ir(c->sh->doc)->shardings;
+    struct str s = STR_IN(&c->arena);
+    for (int64_t g = 0; g < groups.dims[0]; g++)
+        for (int64_t k = 0; k < groups.dims[1]; k++)
+            str_addf(&s, "%s%" PRId64, k ? "," : g ? "},{" : "{{", order_device(t, groups.order, g * groups.dims[1] + k));
+    str_adds(&s, "}}");
+    return str_text(&s);
+}
+
 const char *groups_text(struct call *c, const struct collective *k)
 {
     if (k->kind == OP_COLLECTIVE_PERMUTE)
         return NULL;
-    if (k->groups.naxes == 2)
-        return tiling_text(c, k->groups);
+    if (k->groups.naxes == 2) {
+        struct shardings *t = document_ir(c->sh->doc)->shardings;
+        return order_get(t, k->groups.order)->digits || k->groups.dims[0] * k->groups.dims[1] == 1 ? tiling_text(c, k->groups)
+                                                                                                   : listed_groups(c, k->groups);
+    }
     if (!k->raw)
         return NULL;
     if (k->raw->text)

@@ -88,21 +88,37 @@ static sharding_id between(struct call *c, const struct shape *v, sharding_id a,
     return sharding_partial(t, tiling_make(t, v->rank + 1, dims, sharding_get(t, a)->tiles.order));
 }
 
+static void try_detour(struct call *c, shape_id shape, sharding_id from, sharding_id by, sharding_id to, struct detour *best)
+{
+    if (!by.i || by.i == from.i || by.i == to.i)
+        return;
+    const char *first = "", *second = "";
+    int64_t bytes = cost_of(c, shape, from, by, &first);
+    if (bytes >= best->bytes)
+        return;
+    bytes += cost_of(c, shape, by, to, &second);
+    if (bytes < best->bytes)
+        *best = (struct detour){ by, bytes, arena_printf(&c->arena, "%s, then %s", first, second) };
+}
+
 static bool find_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to, int64_t direct, struct detour *best)
 {
+    struct shardings *t = document_ir(c->sh->doc)->shardings;
     const struct shape *v = shape_get(document_ir(c->sh->doc), shape);
-    sharding_id tries[2] = { between(c, v, from, to), between(c, v, to, from) };
-    best->by = (sharding_id){ 0 };
-    best->bytes = direct;
-    for (int k = 0; k < 2; k++) {
-        if (!tries[k].i || tries[k].i == from.i || tries[k].i == to.i)
-            continue;
-        const char *first = "", *second = "";
-        int64_t bytes = cost_of(c, shape, from, tries[k], &first) + cost_of(c, shape, tries[k], to, &second);
-        if (bytes >= best->bytes)
-            continue;
-        *best = (struct detour){ tries[k], bytes, arena_printf(&c->arena, "%s, then %s", first, second) };
-    }
+    *best = (struct detour){ .bytes = direct };
+    try_detour(c, shape, from, between(c, v, from, to), to, best);
+    try_detour(c, shape, from, between(c, v, to, from), to, best);
+    /* The split of one dimension moved to another: what an all-to-all does. */
+    bool tiled = sharding_get(t, from)->kind == SHARDING_TILED && sharding_get(t, to)->kind == SHARDING_TILED;
+    for (int i = 0; tiled && i < v->rank && v->rank <= 8; i++)
+        for (int j = 0; j < v->rank; j++) {
+            if (i == j)
+                continue;
+            if (sharding_tile(t, from, i) > 1)
+                try_detour(c, shape, from, sharding_move_tiles(t, from, i, j), to, best);
+            if (sharding_tile(t, to, i) > 1)
+                try_detour(c, shape, from, sharding_move_tiles(t, to, i, j), to, best);
+        }
     return best->by.i != 0;
 }
 

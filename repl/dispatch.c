@@ -7,7 +7,8 @@
 
 #include "base/fail.h"
 
-enum { MAX_DEPTH = 24 };
+/* Aliases that name each other double with each level: few levels are enough. */
+enum { MAX_DEPTH = 24, MAX_ALIAS_DEPTH = 4 };
 
 /* ---- statuses and messages ----------------------------------------------------------------------- */
 
@@ -627,13 +628,15 @@ static int run_alias(struct shell *sh, struct call *c, const struct command_alia
         str_addc(&s, ' ');
         str_add(&s, c->src->text + words[1].off, c->end - words[1].off);
     }
-    if (sh->depth >= MAX_DEPTH) {
+    if (sh->depth >= MAX_DEPTH || sh->alias_depth >= MAX_ALIAS_DEPTH) {
         call_error(c, STATUS_USAGE, "usage", "the alias '%s' leads to itself", alias->name);
         print_messages(sh, c->d, &c->arena);
         return STATUS_USAGE;
     }
     sh->depth++;
+    sh->alias_depth++;
     int status = shell_run(sh, "<alias>", str_text(&s), s.n);
+    sh->alias_depth--;
     sh->depth--;
     return status;
 }

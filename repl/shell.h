@@ -48,6 +48,7 @@ struct shell {
     int64_t limit;    /* rows of a list; 0: a screen */
     int rows, columns;/* of the terminal; 0: no terminal */
     int depth;        /* nesting of source, alias, time */
+    int alias_depth;
     bool quit;
     int status;       /* of the last command */
     int first_failure;/* of the script */

@@ -66,8 +66,8 @@ void real_store(enum dtype t, double v, void *p);
 double real_max(enum dtype t);      /* largest finite value */
 int real_digits(enum dtype t);      /* bits of precision, the hidden one included */
 double real_round(enum dtype t, double v);
-/* Rounds f32 values to exponent and mantissa widths (reduce-precision). */
-double reduce_precision(double v, int exponent, int mantissa);
+/* Rounds a number of exponent and mantissa bits to narrower widths (reduce-precision). */
+uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_exponent, int to_mantissa);
 
 /* ring.c: the fixed mixing functions. */
 int64_t ring_mix(uint64_t tag, uint64_t a, uint64_t b);

@@ -155,9 +155,14 @@ static void N(clamp)(const struct ew *e, void *out, const void *const *in, int64
 
 static void N(reduce_precision)(const struct ew *e, void *out, const void *const *in, int64_t n)
 {
-    const T *a = in[0];
-    for (int64_t i = 0; i < n; i++)
-        ((T *)out)[i] = (T)reduce_precision((double)a[i], (int)e->a, (int)e->b);
+    int wide = sizeof(T) == 8;
+    for (int64_t i = 0; i < n; i++) {
+        I b;
+        memcpy(&b, (const T *)in[0] + i, sizeof b);
+        uint64_t bits = wide ? (uint64_t)b : (uint64_t)(uint32_t)b;
+        b = (I)reduce_precision(bits, wide ? 11 : 8, wide ? 52 : 23, (int)e->a, (int)e->b);
+        memcpy((T *)out + i, &b, sizeof b);
+    }
 }
 
 static ew_fn N(find)(enum op_kind op)

@@ -66,13 +66,14 @@ static T N(rem)(T x, T y)
     return (T)(x % y);
 }
 
+/* As XLA's CPU has it: a negative power of anything but 1 is 0, and only 6 bits of the exponent count. */
 static T N(pow)(T x, T y)
 {
 #if SIGNED
     if (y < 0)
-        return (T)(x == 1 ? 1 : x == (T)-1 ? ((y & 1) ? -1 : 1) : 0);
+        return x == 1;
 #endif
-    uint64_t r = 1, b = W(x), k = W(y);
+    uint64_t r = 1, b = W(x), k = W(y) & 63;
     for (; k; k >>= 1, b *= b)
         if (k & 1)
             r *= b;

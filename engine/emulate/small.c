@@ -234,19 +234,24 @@ int real_digits(enum dtype t)
     return formats[t].mantissa + 1;
 }
 
-double reduce_precision(double v, int exponent, int mantissa)
+/* bits: a number of the given widths. Rounding to nearest even at the last kept bit, wherever the
+ * leading one stands (subnormals too); exponents out of reach become zero or infinity. */
+uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_exponent, int to_mantissa)
 {
-    if (isnan(v) || isinf(v) || v == 0)
-        return v;
-    int bias = (1 << (exponent - 1)) - 1, e;
-    frexp(v, &e);
-    int quantum = e - 1 - mantissa;
-    double r = ldexp(rint(ldexp(v, -quantum)), quantum);
-    /* Values below the smallest normal one become zero, those above the largest infinity. */
-    frexp(r, &e);
-    if (e - 1 > bias)
-        return copysign(HUGE_VAL, v);
-    if (e - 1 < 1 - bias)
-        return copysign(0.0, v);
-    return r;
+    uint64_t emask = (((uint64_t)1 << exponent) - 1) << mantissa, mmask = ((uint64_t)1 << mantissa) - 1;
+    uint64_t sign = bits & (uint64_t)1 << (exponent + mantissa);
+    if ((bits & emask) == emask && (bits & mmask))
+        return bits;
+    if (to_mantissa < mantissa) {
+        uint64_t last = (uint64_t)1 << (mantissa - to_mantissa);
+        bits += ((bits & last) != 0) + (last >> 1) - 1;
+        bits &= ~(last - 1);
+    }
+    if (to_exponent >= exponent)
+        return bits;
+    uint64_t bias = ((uint64_t)1 << (exponent - 1)) - 1, reduced = ((uint64_t)1 << (to_exponent - 1)) - 1;
+    uint64_t e = (bits & emask) >> mantissa;
+    if (e > bias + reduced)
+        return sign | emask;
+    return e <= bias - reduced ? sign : bits;
 }

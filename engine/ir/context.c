@@ -11,11 +11,20 @@ struct ir *ir_new(void)
     struct ir *c = fail_allocation_due() ? NULL : calloc(1, sizeof *c);
     if (!c)
         fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "a document's context is not to be had");
-    intern_init(&c->names, &c->arena);
-    intern_init(&c->shape_keys, &c->arena);
-    paged_init(&c->shapes, &c->arena, sizeof(struct shape));
-    c->shardings = shardings_new();
-    return c;
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        intern_init(&c->names, &c->arena);
+        intern_init(&c->shape_keys, &c->arena);
+        paged_init(&c->shapes, &c->arena, sizeof(struct shape));
+        c->shardings = shardings_new();
+        fail_leave(&f);
+        return c;
+    }
+    if (c->shardings)
+        shardings_free(c->shardings);
+    arena_free(&c->arena);
+    free(c);
+    fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
 }
 
 void ir_free(struct ir *c)

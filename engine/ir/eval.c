@@ -60,13 +60,16 @@ struct ev {
     const struct scalar_env *env;   /* FRAME_ENV from outside, */
     const tracked_vec *tracked;     /* or of a loop's iteration */
     int64_t missing;                /* leaf of the loop that turned out to be needed; -1 */
+    int64_t counter;                /* leaf that is left open: values hang on it; -1 */
+    enum dtype counter_type;
 };
 
 enum { MAX_DEPTH = 16, MAX_FRAMES = 1 << 16, MANY = UINT32_MAX };
 
 static void ev_init(struct ev *e, const struct module *m, struct arena *a, int64_t *steps, int depth)
 {
-    *e = (struct ev){ .m = m, .a = a, .steps = steps, .depth = depth, .missing = -1 };
+    *e = (struct ev){ .m = m, .a = a, .steps = steps, .depth = depth, .missing = -1,
+                      .counter = -1 };
     map_init(&e->nodes, a);
     map_init(&e->memos, a);
     map_init(&e->frames_by, a);
@@ -216,14 +219,16 @@ static bool env_leaf(struct ev *e, const struct frame *f, const struct want *w, 
             v->f = s->f;
         else
             v->i = s->i;
-        *out = (struct value){ s->dtype, 1, v };
+        *out = (struct value){ .dtype = s->dtype, .n = 1, .v = v };
         return true;
     }
     for (int64_t k = 0; e->tracked && k < e->tracked->n; k++) {
-        if (e->tracked->v[k].leaf == leaf) {
-            *out = e->tracked->v[k].now;
-            return true;
-        }
+        if (e->tracked->v[k].leaf != leaf)
+            continue;
+        *out = e->tracked->v[k].now;
+        if (leaf == e->counter)
+            *out = (struct value){ .dtype = out->dtype, .n = 1, .affine = true };
+        return true;
     }
     e->missing = leaf;
     return true;
@@ -360,7 +365,7 @@ static bool iterate(struct ev *in, comp_id cond, comp_id body, const tracked_vec
 
 static void set_now(struct arena *a, struct tracked *t, const struct value *v)
 {
-    t->now = *v;
+    t->now = v->v ? *v : unknown; /* what hangs on an outer loop's counter is unknown in here */
     if (!v->v)
         return;
     if (!t->store)
@@ -382,6 +387,52 @@ static bool start_values(struct ev *e, const struct want *w, tracked_vec *tracke
     }
     return all;
 }
+
+/* The one leaf that changes from turn to turn, when it is an integer; -1. */
+static int64_t changing_leaf(const struct module *m, comp_id body, const tracked_vec *tracked)
+{
+    int64_t found = -1;
+    for (int64_t k = 0; k < tracked->n; k++) {
+        if (is_carried_through(m, body, tracked->v[k].leaf))
+            continue;
+        const struct value *v = &tracked->v[k].now;
+        enum dtype_kind kind = v->v ? dtype_kind(v->dtype) : DTYPE_KIND_NONE;
+        if (found >= 0 || v->n != 1 || (kind != DTYPE_KIND_SIGNED && kind != DTYPE_KIND_UNSIGNED))
+            return -1;
+        found = k;
+    }
+    return found;
+}
+
+/* A long loop that only counts: its end is computed from one turn with the counter left open. *turns:
+ * from here on. */
+static bool jump_to_end(struct ev *e, comp_id cond, comp_id body, tracked_vec *tracked,
+                        int64_t *turns)
+{
+    int64_t at = changing_leaf(e->m, body, tracked);
+    if (at < 0)
+        return false;
+    struct tracked *t = &tracked->v[at];
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct ev in;
+    ev_init(&in, e->m, &tmp, e->steps, e->depth + 1);
+    in.tracked = tracked;
+    in.counter = t->leaf;
+    in.counter_type = t->now.dtype;
+    uint32_t fc = add_frame(&in, (struct frame){ .kind = FRAME_ENV, .comp = cond });
+    uint32_t fb = add_frame(&in, (struct frame){ .kind = FRAME_ENV, .comp = body });
+    struct value test, step;
+    *turns = -1;
+    if (of_iteration(&in, cond, fc, 0, &test) && of_iteration(&in, body, fb, t->leaf, &step))
+        *turns = affine_trips(t->now.dtype, t->store[0].i, &step, &test);
+    if (*turns >= 0)
+        t->store[0].i += *turns * step.delta; /* in range: affine_trips saw to it */
+    arena_close(&tmp);
+    return *turns >= 0;
+}
+
+enum { PATIENCE = 100 }; /* turns before the end is looked for in another way */
 
 enum outcome { LOOP_ENDED, LOOP_UNKNOWN, LOOP_MISSES_LEAF };
 
@@ -410,6 +461,11 @@ static enum outcome run_loop(struct ev *e, comp_id cond, comp_id body, tracked_v
         }
         if (ends || stuck || *e->steps <= 0)
             return ends ? LOOP_ENDED : LOOP_UNKNOWN;
+        int64_t rest;
+        if (*count == PATIENCE && jump_to_end(e, cond, body, tracked, &rest)) {
+            *count += 1 + rest;
+            return LOOP_ENDED;
+        }
     }
 }
 
@@ -438,7 +494,7 @@ static bool loop(struct ev *e, const struct want *w, const struct instr *in, str
     if (w->leaf == COUNT) {
         union element *v = ARENA_NEW(e->a, union element);
         v->i = count;
-        *out = (struct value){ DTYPE_S64, 1, v };
+        *out = (struct value){ .dtype = DTYPE_S64, .n = 1, .v = v };
     } else {
         *out = tracked.v[0].now;
     }
@@ -543,6 +599,22 @@ static bool arithmetic(struct ev *e, const struct want *w, const struct instr *i
     return true;
 }
 
+/* With the counter left open. */
+static bool hanging(struct ev *e, const struct want *w, const struct instr *in, struct value *out)
+{
+    struct value a = unknown, b = unknown;
+    if (in->noperands < 1 || in->noperands > 2)
+        return arithmetic(e, w, in, out);
+    if (!take(e, w->frame, in->operands[0], 0, &a) ||
+        (in->noperands == 2 && !take(e, w->frame, in->operands[1], 0, &b)))
+        return false;
+    if (!a.affine && !b.affine)
+        return arithmetic(e, w, in, out);
+    *out = unknown;
+    (void)affine_op(e->m, w->instr, e->counter_type, &a, &b, out);
+    return true;
+}
+
 /* false: something is missing and was put on the stack. */
 static bool compute(struct ev *e, const struct want *w, struct value *out)
 {
@@ -568,7 +640,7 @@ static bool compute(struct ev *e, const struct want *w, struct value *out)
         return loop(e, w, in, out);
     if (passes_through(e->m, in))
         return take(e, w->frame, in->operands[0], w->leaf, out);
-    return arithmetic(e, w, in, out);
+    return e->counter >= 0 ? hanging(e, w, in, out) : arithmetic(e, w, in, out);
 }
 
 /* Empties the stack. Out of steps nothing more can be told; short of a leaf the rest stays. */

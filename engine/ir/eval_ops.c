@@ -38,7 +38,7 @@ union element eval_wrap(enum dtype t, union element e)
 static union element *make(struct arena *a, enum dtype t, int64_t n, struct value *out)
 {
     union element *e = ARENA_ARRAY(a, union element, n);
-    *out = (struct value){ t, n, e };
+    *out = (struct value){ .dtype = t, .n = n, .v = e };
     return e;
 }
 
@@ -405,7 +405,8 @@ static bool apply(const struct module *m, const struct instr *in, const struct s
             r[k] = at(ops[0], k).i ? ops[1]->v[k] : ops[2]->v[k];
     else if (op == OP_CLAMP)
         return binary(OP_MAXIMUM, ops[1], ops[0], r) &&
-               binary(OP_MINIMUM, &(struct value){ s->dtype, s->count, r }, ops[2], r);
+               binary(OP_MINIMUM, &(struct value){ .dtype = s->dtype, .n = s->count, .v = r }, ops[2],
+                      r);
     else if (op == OP_COMPARE)
         return compare(m, in, ops[0], ops[1], r);
     else if (op == OP_BROADCAST)

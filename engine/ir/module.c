@@ -13,9 +13,15 @@ struct module *module_new(struct ir *c, name_id name)
         fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "a module is not to be had");
     m->ir = c;
     m->name = name;
-    paged_init(&m->instrs, &m->arena, sizeof(struct instr));
-    paged_init(&m->comps, &m->arena, sizeof(struct computation));
-    return m;
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        paged_init(&m->instrs, &m->arena, sizeof(struct instr));
+        paged_init(&m->comps, &m->arena, sizeof(struct computation));
+        fail_leave(&f);
+        return m;
+    }
+    module_free(m);
+    fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
 }
 
 void module_free(struct module *m)

@@ -198,7 +198,35 @@ static bool ring_pairs(struct spmd *s, const struct ring *r, int64_t distance,
     return ring_list_pairs(s, r, n, list, out);
 }
 
+/* One permute of a value by a distance serves all windows over it (S-99: such inputs are cached). */
+static uint64_t shift_key(const struct spmd *s, instr_id x, const struct ring *r, int64_t distance)
+{
+    uint64_t h = hash_u64((uint64_t)x.i << 32 | s->groups->number);
+    h = hash_u64(h ^ ((uint64_t)r->sh.i << 32 | (uint64_t)r->axis));
+    h = hash_u64(h ^ (uint64_t)distance);
+    h = hash_u64(h ^ (uint64_t)r->n);
+    return hash_u64(h ^ ((uint64_t)r->from << 32 ^ (uint64_t)r->gap));
+}
+
+static instr_id make_shift(struct spmd *s, instr_id x, const struct ring *r, int64_t distance);
+
 instr_id ring_shift(struct spmd *s, instr_id x, const struct ring *r, int64_t distance)
+{
+    if (!s->shifts.arena)
+        map_init(&s->shifts, &s->arena);
+    uint64_t key = shift_key(s, x, r, distance), found;
+    if (map_get(&s->shifts, key, &found)) {
+        instr_id n = { (uint32_t)found };
+        const struct instr *in = instr_at(s->out, n);
+        if (in->op == OP_COLLECTIVE_PERMUTE && in->operands[0].i == x.i && in->comp.i == s->comp.i)
+            return n;
+    }
+    instr_id n = make_shift(s, x, r, distance);
+    map_put(&s->shifts, key, n.i);
+    return n;
+}
+
+static instr_id make_shift(struct spmd *s, instr_id x, const struct ring *r, int64_t distance)
 {
     const struct sharding *sh = sharding_get(s->sh, r->sh);
     struct permute_pairs p = { .kind = PAIRS_SHIFT, .from = sh->tiles, .to = sh->tiles,

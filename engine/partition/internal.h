@@ -72,6 +72,7 @@ struct spmd {
     const struct users *users;     /* of src */
     sharding_id note_from, note_to; /* of the reshard under way, for notes */
     int depth;                     /* nesting of partition_computation */
+    struct map shifts;             /* halo.c: permutes made, (operand, ring, distance) -> node */
 };
 
 /* What is known of a node besides its instruction. */

@@ -21,7 +21,12 @@ void partition_rng(struct spmd *s, instr_id source)
     const struct instr *in = instr_at(s->src, source);
     sharding_id out = source_sharding(s, source);
     int64_t device;
-    if (sharding_is_manual(s->sh, out) || sharding_unique_device(s->sh, out, &device) ||
+    if (sharding_is_manual(s->sh, out)) {
+        instr_id own[2] = { operand_value(s, source, 0).local, operand_value(s, source, 1).local };
+        finish(s, source, emit_clone(s, source, in->shape, 2, own), out);
+        return;
+    }
+    if (sharding_unique_device(s->sh, out, &device) ||
         source_shape(s, source)->rank >= OPS_MAX_RANK) {
         partition_default(s, source, NULL);
         return;

@@ -1,5 +1,5 @@
 /* Operations over windows: reduce-window (S-148), select-and-scatter (S-149). */
-#include "partition/ops.h"
+#include "partition/halo.h"
 
 static const struct window *window_of(const struct instr *in)
 {
@@ -101,16 +101,115 @@ void partition_reduce_window(struct spmd *s, instr_id source)
         finish(s, source, parts[0], out);
 }
 
+/* ---- select-and-scatter, S-149 ------------------------------------------------------------------- */
+
+struct scattering {
+    struct spmd *s;
+    instr_id source;
+    sharding_id out;
+    const struct window *win;
+    instr_id data_pad, source_pad; /* scalars */
+    struct window_dim dims[OPS_MAX_RANK];
+    instr_id offset[OPS_MAX_RANK]; /* of the shard in the local result */
+    bool cut;
+};
+
+/* The select computation compares its two parameters: what never wins as padding. */
+static bool losing_value(struct spmd *s, comp_id select, enum dtype t, instr_id *pad)
+{
+    const struct computation *c = comp_at(s->src, select);
+    const struct instr *root = instr_at(s->src, c->root);
+    if (root->op != OP_COMPARE || c->nparams != 2)
+        return false;
+    bool straight = root->operands[0].i == c->params[0].i && root->operands[1].i == c->params[1].i;
+    bool swapped = root->operands[0].i == c->params[1].i && root->operands[1].i == c->params[0].i;
+    bool greater = instr_is(s->src, root, ATTR_DIRECTION, "GE") ||
+                   instr_is(s->src, root, ATTR_DIRECTION, "GT");
+    bool less = instr_is(s->src, root, ATTR_DIRECTION, "LE") ||
+                instr_is(s->src, root, ATTR_DIRECTION, "LT");
+    if ((!straight && !swapped) || (!greater && !less))
+        return false;
+    bool lowest = (greater && straight) || (less && swapped);
+    return emit_identity(s, lowest ? OP_MAXIMUM : OP_MINIMUM, t, pad);
+}
+
+/* Halos of data and source along one tiled dimension. */
+static bool scatter_halo(struct scattering *c, int d, struct pval data, struct pval src, instr_id *x,
+                         instr_id *y)
+{
+    struct spmd *s = c->s;
+    struct window_dim *w = &c->dims[d];
+    int64_t n = tiles_on(s, c->out, d), st = w->stride, k = max_i64(w->size, w->stride);
+    int64_t sd = node_shape(s, data.local)->dims[d], ss = node_shape(s, src.local)->dims[d];
+    int64_t lo = w->pad_low;
+    if (lo < 0 || lo >= k || w->pad_high < 0 || w->base_dilation != 1 || w->window_dilation != 1)
+        return false;
+    struct ofs first = ofs_mad(sd, lo - k + st, st), limit = ofs_mad(sd, sd + lo + st - 1, st);
+    struct ofs size = ofs_sub(limit, first);
+    struct ring ring = { .sh = c->out, .axis = d, .n = n };
+    struct halo_spec h = { .dim = d, .base = base_of(s, src)->dims[d], .pad = c->source_pad,
+                           .mask = true, .offset = first };
+    h.left = ofs_sub(ofs_mad(ss, 0, 1), first);
+    h.right = ofs_sub(limit, ofs_mad(ss, ss, 1));
+    h.want = ofs_max(&size, 0, n);
+    h.padded = ofs_at(&first, n - 1) + h.want;
+    int64_t windows = h.want;
+    *y = halo_valid(s, *y, &h, &ring);
+    if (!y->i)
+        return false;
+    struct halo_spec g = { .dim = d, .base = base_of(s, data)->dims[d], .low = lo,
+                           .pad = c->data_pad, .mask = true, .offset = ofs_scale(first, st) };
+    g.left = ofs_sub(ofs_mad(sd, lo, 1), g.offset);
+    g.right = ofs_sub(ofs_scale(limit, st), ofs_mad(sd, sd + st + lo - k, 1));
+    g.want = (windows - 1) * st + k;
+    g.padded = ofs_at(&g.offset, n - 1) + g.want;
+    *x = halo_valid(s, *x, &g, &ring);
+    if (!x->i || ofs_at(&g.left, 0) != lo)
+        return false;
+    w->pad_low = w->pad_high = 0;
+    c->offset[d] = ofs_node(s, &g.left, ring_ordinal(s, &ring));
+    c->cut = true;
+    return true;
+}
+
+static bool scatter_with_halos(struct scattering *c)
+{
+    struct spmd *s = c->s;
+    const struct instr *in = instr_at(s->src, c->source);
+    const struct attr *select = instr_attr(in, ATTR_SELECT), *body = instr_attr(in, ATTR_SCATTER);
+    enum dtype t = source_shape(s, c->source)->dtype;
+    enum op_kind op = body ? simple_reducer(s->src, body->comp, 0, 1) : OP_NONE;
+    if (!select || op == OP_NONE || !emit_identity(s, op, t, &c->source_pad) ||
+        !losing_value(s, select->comp, t, &c->data_pad))
+        return false;
+    struct pval data = operand_in(s, c->source, 0, c->out);
+    struct pval src = operand_in(s, c->source, 1, c->out);
+    instr_id x = data.local, y = src.local, zero = emit_const_i(s, DTYPE_S32, 0);
+    int64_t dims[OPS_MAX_RANK];
+    for (int d = 0; d < c->win->rank; d++) {
+        c->dims[d] = c->win->dims[d];
+        c->offset[d] = zero;
+        bool windowed = c->dims[d].size != 1 || c->dims[d].stride != 1 || c->dims[d].pad_low ||
+                        c->dims[d].pad_high;
+        if (windowed && tiles_on(s, c->out, d) > 1 && !scatter_halo(c, d, data, src, &x, &y))
+            return false;
+    }
+    for (int d = 0; d < c->win->rank; d++)
+        dims[d] = node_shape(s, x)->dims[d];
+    instr_id ops[3] = { x, y, operand_replicated(s, c->source, 2).local };
+    instr_id z = emit_clone(s, c->source, shape_array(s->ir, t, c->win->rank, dims), 3, ops);
+    set_attr(s, z, attr_window(s->out, c->win->rank, c->dims));
+    const struct shape *shard = shape_get(s->ir, shard_shape(s, in->shape, c->out));
+    if (c->cut)
+        z = emit_dynamic_slice(s, z, c->offset, shard->dims);
+    finish(s, c->source, z, c->out);
+    return true;
+}
+
 /* The windowed dimensions are made whole; the others stay as the result has them. */
-void partition_select_and_scatter(struct spmd *s, instr_id source)
+static void scatter_whole(struct spmd *s, instr_id source, const struct window *win, sharding_id out)
 {
     const struct instr *in = instr_at(s->src, source);
-    sharding_id out = source_sharding(s, source);
-    const struct window *win = window_of(in);
-    if (!sharding_is_tiled(s->sh, out) || !win || win->rank >= OPS_MAX_RANK) {
-        partition_default(s, source, NULL);
-        return;
-    }
     int dims[OPS_MAX_RANK], n = 0;
     for (int d = 0; d < win->rank; d++) {
         const struct window_dim *w = &win->dims[d];
@@ -119,8 +218,21 @@ void partition_select_and_scatter(struct spmd *s, instr_id source)
     }
     sharding_id sh = sharding_replicate_dims(s->sh, out, n, dims);
     if (sh.i != out.i)
-        note_remat(s, out, sh, true, "select-and-scatter along a tiled window dimension");
+        note_remat(s, out, sh, true, "select-and-scatter without a window form");
     instr_id ops[3] = { operand_in(s, source, 0, sh).local, operand_in(s, source, 1, sh).local,
                         operand_replicated(s, source, 2).local };
     finish(s, source, emit_clone(s, source, shard_shape(s, in->shape, sh), 3, ops), sh);
+}
+
+void partition_select_and_scatter(struct spmd *s, instr_id source)
+{
+    sharding_id out = source_sharding(s, source);
+    const struct window *win = window_of(instr_at(s->src, source));
+    if (!sharding_is_tiled(s->sh, out) || !win || win->rank >= OPS_MAX_RANK) {
+        partition_default(s, source, NULL);
+        return;
+    }
+    struct scattering c = { .s = s, .source = source, .out = out, .win = win };
+    if (!scatter_with_halos(&c))
+        scatter_whole(s, source, win, out);
 }

@@ -176,41 +176,103 @@ static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k
 
 /* ---- look-ahead, P-107 ------------------------------------------------------------------------------- */
 
-bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out)
+/* The chain of only users from i to the first that has a sharding; false: there is none. */
+static bool chain_from(const struct pass *p, instr_id i, struct id_list *chain)
 {
-    struct id_list chain = { 0 };
-    for (instr_id x = i;;) {
+    for (instr_id x = i;; x = users_of(p->users, x)[0]) {
         if (users_count(p->users, x) != 1)
             return false;
-        id_list_push(p->tmp, &chain, x);
-        x = users_of(p->users, x)[0];
-        if (!seen(p, x).i)
+        id_list_push(p->tmp, chain, x);
+        instr_id u = users_of(p->users, x)[0];
+        if (!seen(p, u).i)
             continue;
-        id_list_push(p->tmp, &chain, x);
-        break;
+        id_list_push(p->tmp, chain, u);
+        return true;
     }
+}
+
+/* What the users would ask of chain.v[0], each on trial: y[k] for chain.v[k], none from where an answer
+ * is missing. */
+static void ask_chain(struct pass *p, const struct id_list *chain, sharding_id *y)
+{
     int level = p->level;
     bool may = p->may;
-    sharding_id own = seen(p, i), y = none();
+    sharding_id own = seen(p, chain->v[0]);
     p->level = LEVEL_ANY;
     p->may = p->o.spmd;
     p->trial++;
-    uint32_t k = chain.n - 1;
-    for (; k > 0; k--) {
-        y = from_user(p, chain.v[k - 1], chain.v[k]);
-        if (!y.i)
+    for (uint32_t k = chain->n - 1; k > 0; k--) {
+        y[k - 1] = from_user(p, chain->v[k - 1], chain->v[k]);
+        if (!y[k - 1].i)
             break;
         if (k > 1)
-            put_sharding(p, chain.v[k - 1], y, chain.v[k]);
+            put_sharding(p, chain->v[k - 1], y[k - 1], chain->v[k]);
     }
-    for (uint32_t j = 1; j + 1 < chain.n; j++)
-        put_sharding(p, chain.v[j], none(), none_instr());
-    put_sharding(p, i, own, none_instr());
+    for (uint32_t k = 1; k + 1 < chain->n; k++)
+        put_sharding(p, chain->v[k], none(), none_instr());
+    put_sharding(p, chain->v[0], own, none_instr());
     p->trial--;
     p->level = level;
     p->may = may;
-    *out = y;
-    return y.i != 0;
+}
+
+static void note_read(struct pass *p, instr_id x, uint32_t position)
+{
+    struct look *l = &p->look;
+    if (l->stamp[x.i] == l->current && l->position[x.i] >= position)
+        return;
+    l->stamp[x.i] = l->current;
+    l->position[x.i] = position;
+}
+
+/* The answer for position k reads what stands at k and behind: a write there makes all up to it old. */
+static void keep_chain(struct pass *p, const struct id_list *chain, sharding_id *y)
+{
+    struct look *l = &p->look;
+    if (!l->stamp) {
+        l->stamp = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
+        l->position = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
+    }
+    l->current++;
+    l->chain = *chain;
+    l->answers = y;
+    l->valid_from = 0;
+    for (uint32_t k = 0; k < chain->n; k++) {
+        const struct instr *ins = at(p, chain->v[k]);
+        for (uint32_t j = 0; k > 0 && j < ins->noperands; j++)
+            note_read(p, ins->operands[j], k - 1);
+    }
+    for (uint32_t k = 0; k < chain->n; k++)
+        note_read(p, chain->v[k], k);
+}
+
+void look_forget(struct pass *p, instr_id written)
+{
+    struct look *l = &p->look;
+    if (l->stamp && l->stamp[written.i] == l->current && l->valid_from <= l->position[written.i])
+        l->valid_from = l->position[written.i] + 1;
+}
+
+bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out)
+{
+    const struct look *l = &p->look;
+    if (!p->replay && l->stamp && l->stamp[i.i] == l->current) {
+        uint32_t k = l->position[i.i];
+        if (k >= l->valid_from && k + 1 < l->chain.n && l->chain.v[k].i == i.i) {
+            *out = l->answers[k];
+            return out->i != 0;
+        }
+    }
+    struct id_list chain = { 0 };
+    if (!chain_from(p, i, &chain))
+        return false;
+    sharding_id *y = ARENA_ARRAY(p->tmp, sharding_id, chain.n);
+    ask_chain(p, &chain, y);
+    if (!p->replay)
+        keep_chain(p, &chain, y);
+    p->looks += chain.n;
+    *out = y[0];
+    return out->i != 0;
 }
 
 /* Which of two good candidates goes first, P-106. */

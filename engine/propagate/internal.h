@@ -92,6 +92,15 @@ struct meta {
     const char *const *records;
 };
 
+/* The last look-ahead's chain and what it answered, for the dots further along (else n dots in a row
+ * cost n^2); dot.c's own. */
+struct look {
+    struct id_list chain;
+    sharding_id *answers;
+    uint32_t valid_from;         /* positions before: something they read was written */
+    uint32_t current, *stamp, *position; /* by instruction: read by which chain, last at what position */
+};
+
 struct log_entry {
     instr_id instr;
     struct prop_write write;
@@ -155,7 +164,8 @@ struct pass {
 
     VEC(struct log_entry) log;
     struct improved_slot *improved;
-    int64_t visits, sweeps;
+    struct look look;
+    int64_t visits, sweeps, looks;
     bool changed;
 
     /* slots (driver.c) */
@@ -260,6 +270,7 @@ bool forward_gather(struct pass *p, instr_id i);
 bool forward_scatter(struct pass *p, instr_id i);
 sharding_id user_gather(struct pass *p, instr_id i, instr_id u);
 sharding_id user_scatter(struct pass *p, instr_id i, instr_id u);
+void look_forget(struct pass *p, instr_id written);
 bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out);  /* P-107 */
 
 bool from_group(struct pass *p, instr_id i, const struct group *g);     /* P-83 */

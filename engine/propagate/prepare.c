@@ -36,7 +36,7 @@ static bool has_calls(const struct module *m)
 }
 
 /* The site that `site` of the callee becomes when the callee is copied to where call stands: the new
- * call is put_sharding() in front of the chain. Chains are as deep as calls nest, so no recursion. */
+ * call is put in front of the chain. Chains are as deep as calls nest, so no recursion. */
 static uint32_t outer_site(struct inliner *in, struct map *memo, instr_id call, uint32_t site)
 {
     VEC(uint32_t) chain = { 0 };

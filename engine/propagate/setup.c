@@ -271,8 +271,11 @@ static bool place_body(struct pass *p, instr_id loop)
     return true;
 }
 
+/* `call-start(..), to_apply=f` wraps a call that the text does not show: f is called all the same. */
 static bool is_controlled(const struct instr *ins)
 {
+    if (ins->op == OP_ASYNC_START)
+        return instr_attr(ins, ATTR_TO_APPLY) != NULL;
     return ins->op == OP_WHILE || ins->op == OP_CONDITIONAL || ins->op == OP_CALL;
 }
 

@@ -31,6 +31,8 @@ void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
         put_leaves(p);
     record(p, i, -1, p->now[i.i], s, cause);
     metadata_copy(p, i, cause);
+    if (!p->trial && !p->replay)
+        look_forget(p, i);
     p->now[i.i] = s;
 }
 
@@ -67,8 +69,11 @@ void put_leaf_sharding(struct pass *p, instr_id i, int64_t leaf, sharding_id s, 
 
 void put_leaves(struct pass *p)
 {
-    if (p->draft.i && p->draft_dirty)
+    if (p->draft.i && p->draft_dirty) {
         p->now[p->draft.i] = sharding_tuple(p->t, p->nleaves, p->leaves);
+        if (!p->replay)
+            look_forget(p, p->draft);
+    }
     p->draft = none_instr();
     p->draft_dirty = false;
 }

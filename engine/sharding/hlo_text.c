@@ -1,4 +1,5 @@
 /* The HLO spelling of shardings: reading P-9..P-14, printing P-16. */
+#include <stddef.h>
 #include <string.h>
 
 #include "sharding/internal.h"
@@ -11,12 +12,12 @@ struct items {
     size_t tile_at, tile_len;
     int64_t device;
     int naxes, ntypes;
-    int64_t dims[AXES_MAX];
-    enum axis_type types[AXES_MAX];
     order_id order;
     int8_t group_kind;
     int64_t group;
     text_list meta;
+    int64_t dims[AXES_MAX]; /* from here on not cleared: only naxes and ntypes entries count */
+    enum axis_type types[AXES_MAX];
 };
 
 struct reader {
@@ -201,6 +202,14 @@ static bool make_maximal(struct lexer *l, size_t at, const struct items *it, sha
     return true;
 }
 
+/* Axes that are no runs of digits need the devices one by one: fine for thousands, not for 2^60. */
+static bool too_many_to_list(const struct shardings *t, const struct items *it)
+{
+    struct runs r;
+    return order_get(t, it->order)->ndevices > EXPLICIT_MAX &&
+           !runs_cut(t, it->naxes, it->dims, it->order, &r);
+}
+
 static bool make_tiled(struct lexer *l, size_t at, const struct items *it, sharding_id *out)
 {
     if (!it->tile)
@@ -217,6 +226,10 @@ static bool make_tiled(struct lexer *l, size_t at, const struct items *it, shard
     if (ntypes > it->naxes)
         return lex_error(l, at, l->i - at, "%d typed dimensions, but only %d tile dimension%s",
                          ntypes, it->naxes, it->naxes == 1 ? "" : "s");
+    if (too_many_to_list(l->t, it))
+        return lex_error(l, it->tile_at, it->tile_len,
+                         "tiles that cut across the %" PRId64 " devices are supported up to %d",
+                         order_get(l->t, it->order)->ndevices, EXPLICIT_MAX);
     if (it->lastrep)
         *out = partial_make(l->t, it->naxes, it->dims, it->order);
     else
@@ -271,7 +284,8 @@ static bool read_leaf(struct reader *r, sharding_id *out, struct sharding_leaf_n
 {
     struct lexer *l = &r->l;
     size_t at = l->i - 1;
-    struct items it = { .naxes = 0 };
+    struct items it;
+    memset(&it, 0, offsetof(struct items, dims));
     if (at_mesh_sharding(l)) {
         if (!read_mesh_sharding(l, out) || !read_mesh_remarks(r, &it))
             return false;
@@ -326,10 +340,72 @@ static bool read_sharding(struct reader *r, struct arena *tmp, sharding_id *out,
     return read_leaf(r, out, *notes);
 }
 
+/* ---- texts seen before ------------------------------------------------------------------------------- */
+
+/* A dump says the same few shardings over and over: what a short text without metadata means is
+ * looked up. Its note is the table's own, shared by all who read the text. */
+enum { SEEN_TEXT_MAX = 240, SEEN_MAX = 1 << 14 };
+
+/* Bytes from { to its }, when that can be told without reading: no quotes, no comments. 0: cannot. */
+static size_t simple_extent(const char *p, size_t n)
+{
+    if (n == 0 || p[0] != '{')
+        return 0;
+    int depth = 0;
+    for (size_t i = 0; i < n && i < SEEN_TEXT_MAX; i++) {
+        char c = p[i];
+        if (c == '"' || c == '\'' || c == '/')
+            return 0;
+        depth += (c == '{') - (c == '}');
+        if (depth == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+static bool seen_get(const struct shardings *t, const char *p, size_t len, sharding_id *out,
+                     struct sharding_note *note)
+{
+    uint32_t id = len ? intern_find(&t->texts, p, len) : 0;
+    if (!id)
+        return false;
+    const struct sharding_note *seen = paged_at(&t->text_notes, id);
+    *out = seen->id;
+    if (note)
+        *note = *seen;
+    return true;
+}
+
+static void seen_put(struct shardings *t, const char *p, size_t len, const struct reader *r,
+                     sharding_id id, int64_t nleaves, const struct sharding_leaf_note *leaves)
+{
+    for (int64_t i = 0; i < nleaves; i++)
+        if (leaves[i].nmeta)
+            return;
+    if (t->texts.entries.n > SEEN_MAX)
+        return;
+    uint32_t k = intern_put(&t->texts, p, len);
+    if (k < t->text_notes.n)
+        return;
+    (void)paged_add(&t->text_notes);
+    struct sharding_note *note = paged_at(&t->text_notes, k);
+    *note = (struct sharding_note){ .text = intern_at(&t->texts, k)->bytes,
+                                    .len = (uint32_t)len,
+                                    .id = id,
+                                    .nleaves = nleaves };
+    if (r->remarks)
+        note->leaves = arena_copy(&t->arena, leaves, nleaves, sizeof *leaves);
+}
+
 bool sharding_parse(struct shardings *t, struct arena *a, const struct source *src, uint32_t off,
                     const char *p, size_t n, size_t *used, sharding_id *out,
                     struct sharding_note *note, struct diag *d)
 {
+    size_t simple = simple_extent(p, n);
+    if (seen_get(t, p, simple, out, note)) {
+        *used = simple;
+        return true;
+    }
     struct arena tmp = { 0 };
     arena_open(&tmp);
     struct reader r = { .l = { .t = t, .src = src, .d = d, .off = off, .p = p, .n = n },
@@ -341,6 +417,8 @@ bool sharding_parse(struct shardings *t, struct arena *a, const struct source *s
     bool ok = read_sharding(&r, &tmp, out, &nleaves, &leaves);
     if (ok)
         *used = r.l.i;
+    if (ok && r.l.i == simple)
+        seen_put(t, p, simple, &r, *out, nleaves, leaves);
     if (ok && note) {
         size_t len = r.l.i - start;
         *note = (struct sharding_note){ .text = arena_strndup(r.arena, p + start, len),

@@ -8,8 +8,9 @@
 #include "sharding/sharding.h"
 
 /* AXES_MAX bounds the axes of one tile assignment: texts with more are refused, and operations that
- * would need more answer R. A product of device counts fits 62 bits, so 62 digits are enough. */
-enum { AXES_MAX = 128, DIGITS_MAX = 64 };
+ * would need more answer R. A product of device counts fits 62 bits, so 62 digits are enough.
+ * EXPLICIT_MAX bounds what a text may make us list device by device. */
+enum { AXES_MAX = 128, DIGITS_MAX = 64, EXPLICIT_MAX = 1 << 24 };
 
 struct order_entry {
     struct order o;
@@ -47,6 +48,8 @@ struct shardings {
     struct paged orders;      /* struct order_entry */
     struct intern keys;       /* ids run along with entries */
     struct paged entries;     /* struct sharding_entry */
+    struct intern texts;      /* short texts read before; ids run along with text_notes */
+    struct paged text_notes;  /* struct sharding_note */
     struct memo *memo;
     int64_t nexplicit;
     sharding_id replicated;

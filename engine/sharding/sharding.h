@@ -278,7 +278,8 @@ struct sharding_note {
 /* Meshes named in the text (2026 spelling {mesh['x'=2,'y'=2], [{'y'}, {}]}) are read with their
  * sizes inline. src/at say where p lies for messages: at.off is p's offset in src.
  * Tuples of any length. Accepts every HLO spelling of language.md section 4 and P-9..P-14.
- * *note may be NULL. a: where the note is allocated. */
+ * *note may be NULL. a: where the note is allocated (or it is the table's own: short texts that were
+ * read before). */
 bool sharding_parse(struct shardings *t, struct arena *a, const struct source *src, uint32_t off,
                     const char *p, size_t n, size_t *used, sharding_id *out,
                     struct sharding_note *note, struct diag *d) MUST_CHECK;

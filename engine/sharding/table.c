@@ -14,6 +14,8 @@ struct shardings *shardings_new(void)
     paged_init(&t->orders, &t->arena, sizeof(struct order_entry));
     intern_init(&t->keys, &t->arena);
     paged_init(&t->entries, &t->arena, sizeof(struct sharding_entry));
+    intern_init(&t->texts, &t->arena);
+    paged_init(&t->text_notes, &t->arena, sizeof(struct sharding_note));
     t->replicated = sharding_replicated(t);
     return t;
 }

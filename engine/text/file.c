@@ -286,10 +286,7 @@ static enum form form_of(const char *s, size_t n)
                                         "sdy.mesh", "\"func.func", "func @" };
     for (size_t k = 0; k < COUNTOF(mlir); k++)
         if (starts(p, end, mlir[k]) && (k || p[6] == ' ' || p[6] == '{'))
-            return memmem(p, (size_t)(end - p), "HloModule", 9) &&
-                           !memmem(p, (size_t)(end - p), "func", 4)
-                       ? FORM_HLO
-                       : FORM_MLIR;
+            return memmem(p, (size_t)(end - p), " parameter(", 11) ? FORM_HLO : FORM_MLIR;
     return FORM_HLO;
 }
 

@@ -178,6 +178,10 @@ static enum op_kind async_sugar(const struct hlo *r, const char *p, size_t n)
 
 static bool unknown_opcode(struct hlo *r, const char *p, size_t n)
 {
+    if (p[n] == '\0') {
+        r->p = p + n;
+        return hlo_expected(r, "an opcode");
+    }
     FAIL(r, p, n, "no such opcode: '%.*s'", (int)min_i64((int64_t)n, 60), p);
     const char *near = op_nearest(p, n);
     if (near)
@@ -295,8 +299,12 @@ static bool read_attrs(struct hlo *r, struct instr *in)
         skip(r);
         if (*r->p != ',')
             return true;
-        r->p++;
+        const char *comma = r->p++;
         skip(r);
+        if (*r->p == '}') {
+            r->p = comma;
+            return FAIL(r, comma, 1, "expected an attribute behind this ',', like dimensions={0}");
+        }
         if (!hlo_attr(r, (enum op_kind)in->op))
             return false;
     }

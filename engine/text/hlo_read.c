@@ -67,9 +67,20 @@ bool hlo_expected(struct hlo *r, const char *what)
     return FAIL(r, r->p, n, "expected %s", what);
 }
 
+/* What is missing at the end of a line is reported there, not where the next line begins. */
+static void stay_on_line(struct hlo *r, const char *before)
+{
+    if (r->p < r->end && memchr(before, '\n', (size_t)(r->p - before)))
+        r->p = before;
+}
+
 bool hlo_want(struct hlo *r, char c, const char *what)
 {
-    return take(r, c) || hlo_expected(r, what);
+    const char *before = r->p;
+    if (take(r, c))
+        return true;
+    stay_on_line(r, before);
+    return hlo_expected(r, what);
 }
 
 const char *hlo_balanced(const char *p, const char *end)
@@ -146,6 +157,7 @@ bool hlo_raw_value(struct hlo *r, const char **text, uint32_t *len)
 
 bool hlo_int(struct hlo *r, int64_t *out, const char *what)
 {
+    const char *before = r->p;
     skip(r);
     size_t n = parse_i64(r->p, (size_t)(r->end - r->p), out);
     if (n) {
@@ -159,6 +171,7 @@ bool hlo_int(struct hlo *r, int64_t *out, const char *what)
     if (digits)
         return FAIL(r, r->p, (size_t)(q - r->p) + digits, "%.*s does not fit in 64 bits",
                     (int)min_i64((int64_t)((size_t)(q - r->p) + digits), 60), r->p);
+    stay_on_line(r, before);
     return hlo_expected(r, what);
 }
 
@@ -340,6 +353,8 @@ static bool read_header_attrs(struct hlo *r)
 
 static bool read_header(struct hlo *r)
 {
+    if (strncmp(r->p, "\xef\xbb\xbf", 3) == 0)
+        r->p += 3; /* byte order mark */
     const char *start = r->p;
     hlo_skip_slow(r);
     size_t n = word_len(r->p);

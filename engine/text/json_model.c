@@ -535,15 +535,17 @@ static void read_model(struct model *j)
 
 static bool bad_syntax(struct model *j, const char *at)
 {
-    const char *end = text_end(j);
-    if (!at || at >= end) {
+    const char *end = text_end(j), *next = at ? at : end;
+    while (next < end && strchr(" \t\r\n", *next))
+        next++;
+    if (next >= end) {
         at = end;
         while (at > j->src->text && strchr(" \t\r\n", at[-1]))
             at--;
         return MODEL_FAIL(j, ((struct span){ (uint32_t)(at - j->src->text), 1 }),
                           "unexpected end of file: the JSON text is not complete");
     }
-    return MODEL_FAIL(j, ((struct span){ (uint32_t)(at - j->src->text), 1 }),
+    return MODEL_FAIL(j, ((struct span){ (uint32_t)(next - j->src->text), 1 }),
                       "this is no JSON: a comma, quote or bracket is missing or too many here");
 }
 

@@ -181,7 +181,7 @@ static void sweep_file(const char *path, uint64_t seed, struct tally *t)
     } else if (run_missing(document_module(doc), &a, &missing) > 0) {
         printf("%-36s skipped: no kernel for %s yet\n", name, missing[0]);
         t->skipped++;
-    } else if (!edit_unshard_module(doc, "unshard --module", d)) {
+    } else if (!edit_unshard_module(doc, "unshard --module", d) || !document_annotated(doc, d)) {
         printf("%-36s skipped: %s\n", name, d->msgs.n ? d->msgs.v[0].text : "");
         t->skipped++;
     } else {

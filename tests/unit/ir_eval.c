@@ -425,14 +425,108 @@ static void test_other_loops(void **state)
     assert_int_equal(trips(w, c, "w", 100000), 10); /* 100 50 25 12.5 6.25 5.25 .. 1.25 0.25 */
 }
 
+/* Loops that only count cost the same whatever their length; those that wrap are not guessed at. */
+static void test_long_counters(void **state)
+{
+    static const struct {
+        double from, limit, step;
+        const char *direction;
+        int64_t trips;
+    } cases[] = {
+        { 0, 2000000000, 1, "direction=LT", 2000000000 },
+        { 0, 2000000000, 1, "direction=LE", 2000000001 },
+        { -2000000000, 2000000000, 3, "direction=LT", 1333333334 },
+        { 7, -2000000000, -2, "direction=GE", 1000000004 },
+        { 7, -2000000000, -2, "direction=GT", 1000000004 },
+        { 0, 1999999998, 3, "direction=NE", 666666666 },
+        { 0, 2000000000, 3, "direction=NE", -1 },
+        { 0, 2147483647, 1, "direction=LE", -1 },
+        { 0, 2147483646, 2, "direction=LE", -1 },
+        { 0, 2147483647, 1, "direction=LT", 2147483647 },
+        { 0, -5, -1, "direction=NE", 5 },
+        { 0, 500, 1, "direction=GE", 0 },
+        { 500, 0, 1, "direction=GE", -1 }, /* counts away from its end */
+    };
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        struct world w;
+        world_open(&w);
+        counter(&w, "cond", "body", cases[k].limit, cases[k].step, cases[k].direction);
+        comp_id c = start(&w, cases[k].from);
+        (void)put_named(&w, c, "w", "while", STATE, "t", "condition=cond body=body");
+        int64_t got = trips(&w, c, "w", 5000);
+        if (got != cases[k].trips)
+            fail_msg("from %g to %g by %g %s: %" PRId64, cases[k].from, cases[k].limit, cases[k].step,
+                     cases[k].direction, got);
+        world_close(&w);
+    }
+    (void)state;
+}
+
+/* n - i - 1 > 0 in wider numbers, with the bound carried along; and the counter's last value used. */
+static void test_long_indirect(void **state)
+{
+    struct world *w = *state;
+    comp_id c = comp(w, "cond");
+    (void)put_param(w, c, "p", 0, "(s32[], s64[])");
+    (void)put_named(w, c, "i", "get-tuple-element", "s32[]", "p", "index=0");
+    (void)put_named(w, c, "n", "get-tuple-element", "s64[]", "p", "index=1");
+    (void)put_named(w, c, "wide", "convert", "s64[]", "i", "");
+    (void)put_const(w, c, "one", "s64[]", 1);
+    (void)put_named(w, c, "next", "add", "s64[]", "one wide", "");
+    (void)put_named(w, c, "r", "compare", "pred[]", "n next", "direction=GE");
+    comp_finish(w->m, c, (instr_id){ 0 });
+    c = comp(w, "body");
+    (void)put_param(w, c, "p", 0, "(s32[], s64[])");
+    (void)put_named(w, c, "i", "get-tuple-element", "s32[]", "p", "index=0");
+    (void)put_named(w, c, "n", "get-tuple-element", "s64[]", "p", "index=1");
+    (void)put_const(w, c, "k", "s32[]", -5);
+    (void)put_named(w, c, "j", "subtract", "s32[]", "i k", "");
+    (void)put_named(w, c, "r", "tuple", "(s32[], s64[])", "j n", "");
+    comp_finish(w->m, c, (instr_id){ 0 });
+    c = comp(w, "main");
+    set_entry(w, c);
+    (void)put_const(w, c, "i", "s32[]", 0);
+    (void)put_const(w, c, "n", "s64[]", 1000000000);
+    (void)put_named(w, c, "t", "tuple", "(s32[], s64[])", "i n", "");
+    (void)put_named(w, c, "w", "while", "(s32[], s64[])", "t", "condition=cond body=body");
+    (void)put_named(w, c, "last", "get-tuple-element", "s32[]", "w", "index=0");
+    assert_int_equal(trips(w, c, "w", 10000), 200000000);
+    struct scalar_env env = { .steps = 10000 };
+    struct scalar r;
+    assert_true(scalar_eval(w->m, c, find(w, c, "last"), &env, &r));
+    assert_int_equal(r.i, 1000000000);
+}
+
+/* The counter's square is no straight line: counted turn by turn. */
+static void test_not_affine(void **state)
+{
+    struct world *w = *state;
+    comp_id c = comp(w, "cond");
+    (void)put_param(w, c, "i", 0, "s32[]");
+    (void)put_const(w, c, "n", "s32[]", 1000000);
+    (void)put_named(w, c, "sq", "multiply", "s32[]", "i i", "");
+    (void)put_named(w, c, "r", "compare", "pred[]", "sq n", "direction=LT");
+    comp_finish(w->m, c, (instr_id){ 0 });
+    c = comp(w, "body");
+    (void)put_param(w, c, "i", 0, "s32[]");
+    (void)put_const(w, c, "k", "s32[]", 1);
+    (void)put_named(w, c, "r", "add", "s32[]", "i k", "");
+    comp_finish(w->m, c, (instr_id){ 0 });
+    c = comp(w, "main");
+    set_entry(w, c);
+    (void)put_const(w, c, "i", "s32[]", 0);
+    (void)put_named(w, c, "w", "while", "s32[]", "i", "condition=cond body=body");
+    assert_int_equal(trips(w, c, "w", 100000), 1000);
+}
+
 static void test_step_limit(void **state)
 {
     struct world *w = *state;
-    counter(w, "cond", "body", 1000, 1, "direction=LT");
+    counter(w, "cond", "body", 90, 1, "direction=LT");
     comp_id c = start(w, 0);
     (void)put_named(w, c, "w", "while", STATE, "t", "condition=cond body=body");
-    assert_int_equal(trips(w, c, "w", 1000), -1);
-    assert_int_equal(trips(w, c, "w", 100000), 1000);
+    assert_int_equal(trips(w, c, "w", 100), -1);
+    assert_int_equal(trips(w, c, "w", 10000), 90);
     assert_int_equal(while_trip_count(w->m, find(w, c, "t"), 100), -1); /* no loop at all */
 }
 
@@ -468,7 +562,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_operations), T(test_arrays), T(test_given_parameters), T(test_counters),
         T(test_unknown_start), T(test_jax_shapes), T(test_and), T(test_nested), T(test_carried_bound),
-        T(test_other_loops), T(test_step_limit), T(test_deep),
+        T(test_other_loops), T(test_long_counters), T(test_long_indirect), T(test_not_affine),
+        T(test_step_limit), T(test_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void every_kind_of_attribute_prints_back(void **state)
         "ENTRY e {\n"
         "  x = f32[8,8]{1,0} parameter(0)\n"
         "  i = s32[] parameter(1)\n"
-        "  pad = f32[9,11]{1,0} pad(x, i), padding=0_1x1_2_0\n"
+        "  pad = f32[9,11]{1,0} pad(x, i), padding=0_1_0x-1_2_1\n"
         "  pad1 = f32[9,11]{1,0} pad(x, i), padding=0_1x1_2\n"
         "  sl = f32[4,2]{1,0} slice(x), slice={[0:8:2], [1:3:1]}\n"
         "  sl1 = f32[4,2]{1,0} slice(x), slice={[0:4], [1:3]}\n"
