@@ -56,7 +56,8 @@ static void say_uneven(struct call *c, const struct propagation *p)
 {
     struct uneven *list;
     int64_t n = find_uneven(c, p, &list);
-    qsort(list, (size_t)n, sizeof *list, by_padding);
+    if (n > 1)
+        qsort(list, (size_t)n, sizeof *list, by_padding);
     int64_t shown = call_rows(c, n);
     if (c->json)
         json_put_open(&c->js, "uneven", '[');

@@ -278,7 +278,8 @@ static struct param_row *params_by_bytes(struct call *c, int64_t *n, int64_t *to
             *total = -1;
         *annotated += i->sharding.i != 0;
     }
-    qsort(rows, (size_t)*n, sizeof *rows, by_bytes);
+    if (*n > 1)
+        qsort(rows, (size_t)*n, sizeof *rows, by_bytes);
     return rows;
 }
 

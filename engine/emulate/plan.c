@@ -82,18 +82,11 @@ static uint32_t *new_slots(struct planner *p, uint32_t n)
     return v;
 }
 
-static const char *concat_text(struct lowering *l)
-{
-    const struct computation *c = comp_at(l->m, l->i->comp);
-    return name_text(l->m->ir, c->name);
-}
-
 bool lower_missing(const struct lowering *l, const char *what)
 {
-    struct lowering copy = *l;
     return diag_error(l->d, l->m->source, l->i->at, "cannot run %s %s of %s: no kernel for %s",
                       op_name((enum op_kind)l->i->op), name_text(l->m->ir, l->i->name),
-                      concat_text(&copy), what);
+                      name_text(l->m->ir, comp_at(l->m, l->i->comp)->name), what);
 }
 
 const struct shape *operand_shape(const struct lowering *l, uint32_t k)
@@ -401,6 +394,15 @@ static void settle_inplace(struct step *s)
     }
 }
 
+/* Whether the result takes an operand's memory. An entry parameter is the caller's: never written. */
+static bool reuses(const struct planner *p, const struct comp_plan *c, const struct step *s)
+{
+    for (uint32_t k = 0; k < 8 && k < s->nin; k++)
+        if (s->inplace & 1u << k)
+            return c->comp.i != p->plan->m->entry.i || !slot_in(c->params, c->nparams, s->in[k]);
+    return false;
+}
+
 /* Fills release lists and finds the most bytes that live at once. Parameters are counted where they
  * come from. */
 static void plan_lives(struct planner *p, struct comp_plan *c)
@@ -452,7 +454,7 @@ static void plan_lives(struct planner *p, struct comp_plan *c)
         if (s->kind == STEP_WHILE || s->kind == STEP_CALL || s->kind == STEP_CONDITIONAL)
             for (uint32_t j = 0; j < ((const struct control *)s->p)->ncomps; j++)
                 callee = max_i64(callee, ((const struct control *)s->p)->comps[j]->peak);
-        c->peak = max_i64(c->peak, live + (s->inplace ? 0 : made) + callee);
+        c->peak = max_i64(c->peak, live + (reuses(p, c, s) ? 0 : made) + callee);
         live += made;
         for (uint32_t j = 0; j < s->nrelease; j++)
             live -= size[s->release[j] - c->slot0];

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/fail.h"
+
 /* ---- cloning ------------------------------------------------------------------------------------ */
 
 static struct attr copy_attr(struct module *m, const struct attr *a)
@@ -77,17 +79,8 @@ static void copy_instr(struct module *to, const struct instr *from, struct instr
     }
 }
 
-struct module *module_clone(const struct module *m)
+static void fill_clone(struct module *r, const struct module *m)
 {
-    struct module *r = module_new(m->ir, m->name);
-    struct arena arena = r->arena;
-    struct paged instrs = r->instrs, comps = r->comps;
-    *r = *m;
-    r->arena = arena;
-    r->instrs = instrs;
-    r->comps = comps;
-    r->instrs.arena = r->comps.arena = &r->arena;
-    r->source = NULL; /* m's; positions in it are kept by whoever keeps m */
     for (uint32_t i = 1; i <= module_ninstrs(m); i++) {
         uint32_t at = paged_add(&r->instrs);
         copy_instr(r, instr_at(m, (instr_id){ i }), instr_at(r, (instr_id){ at }));
@@ -102,7 +95,26 @@ struct module *module_clone(const struct module *m)
     r->to_output = arena_copy(&r->arena, m->to_output, m->nto_output, sizeof *m->to_output);
     r->to_parameters =
         arena_copy(&r->arena, m->to_parameters, m->nto_parameters, sizeof *m->to_parameters);
-    return r;
+}
+
+struct module *module_clone(const struct module *m)
+{
+    struct module *r = module_new(m->ir, m->name);
+    struct arena arena = r->arena;
+    struct paged instrs = r->instrs, comps = r->comps;
+    *r = *m;
+    r->arena = arena;
+    r->instrs = instrs;
+    r->comps = comps;
+    r->source = NULL; /* m's; positions in it are kept by whoever keeps m */
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        fill_clone(r, m);
+        fail_leave(&f);
+        return r;
+    }
+    module_free(r);
+    fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
 }
 
 /* ---- comparing ---------------------------------------------------------------------------------- */

@@ -45,17 +45,18 @@ static void check_lists(struct check *v)
 
 static bool check_ref(struct check *v, instr_id user, instr_id ref, const char *what, uint32_t k)
 {
+    bool defined = ref.i && ref.i <= module_ninstrs(v->m) && v->owner[ref.i];
+    if (defined && v->owner[ref.i] == v->owner[user.i])
+        return true;
     const struct instr *in = instr_at(v->m, user);
     const char *who = named(v->m, &v->tmp, user);
-    if (ref.i == 0 || ref.i > module_ninstrs(v->m) || v->owner[ref.i] == 0)
+    if (!defined)
         return diag_error(v->d, v->m->source, in->at, "%s %s: %s %" PRIu32 " is not defined",
                           op_name((enum op_kind)in->op), who, what, k);
-    if (v->owner[ref.i] != v->owner[user.i])
-        return diag_error(v->d, v->m->source, in->at,
-                          "%s %s: %s %" PRIu32 ", %s, belongs to another computation, '%s'",
-                          op_name((enum op_kind)in->op), who, what, k,
-                          named(v->m, &v->tmp, ref), comp_text(v, (comp_id){ v->owner[ref.i] }));
-    return true;
+    return diag_error(v->d, v->m->source, in->at,
+                      "%s %s: %s %" PRIu32 ", %s, belongs to another computation, '%s'",
+                      op_name((enum op_kind)in->op), who, what, k, named(v->m, &v->tmp, ref),
+                      comp_text(v, (comp_id){ v->owner[ref.i] }));
 }
 
 static const struct attr *control_of(const struct instr *in)

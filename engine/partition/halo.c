@@ -198,35 +198,7 @@ static bool ring_pairs(struct spmd *s, const struct ring *r, int64_t distance,
     return ring_list_pairs(s, r, n, list, out);
 }
 
-/* One permute of a value by a distance serves all windows over it (S-99: such inputs are cached). */
-static uint64_t shift_key(const struct spmd *s, instr_id x, const struct ring *r, int64_t distance)
-{
-    uint64_t h = hash_u64((uint64_t)x.i << 32 | s->groups->number);
-    h = hash_u64(h ^ ((uint64_t)r->sh.i << 32 | (uint64_t)r->axis));
-    h = hash_u64(h ^ (uint64_t)distance);
-    h = hash_u64(h ^ (uint64_t)r->n);
-    return hash_u64(h ^ ((uint64_t)r->from << 32 ^ (uint64_t)r->gap));
-}
-
-static instr_id make_shift(struct spmd *s, instr_id x, const struct ring *r, int64_t distance);
-
 instr_id ring_shift(struct spmd *s, instr_id x, const struct ring *r, int64_t distance)
-{
-    if (!s->shifts.arena)
-        map_init(&s->shifts, &s->arena);
-    uint64_t key = shift_key(s, x, r, distance), found;
-    if (map_get(&s->shifts, key, &found)) {
-        instr_id n = { (uint32_t)found };
-        const struct instr *in = instr_at(s->out, n);
-        if (in->op == OP_COLLECTIVE_PERMUTE && in->operands[0].i == x.i && in->comp.i == s->comp.i)
-            return n;
-    }
-    instr_id n = make_shift(s, x, r, distance);
-    map_put(&s->shifts, key, n.i);
-    return n;
-}
-
-static instr_id make_shift(struct spmd *s, instr_id x, const struct ring *r, int64_t distance)
 {
     const struct sharding *sh = sharding_get(s->sh, r->sh);
     struct permute_pairs p = { .kind = PAIRS_SHIFT, .from = sh->tiles, .to = sh->tiles,
@@ -252,7 +224,7 @@ instr_id ring_ordinal(struct spmd *s, const struct ring *r)
     return emit_select(s, low, o, plus(s, o, -r->gap));
 }
 
-/* ---- exchange by concatenation, S-96 ------------------------------------------------------------ */
+/* ---- exchange by concatenation ------------------------------------------------------------------ */
 
 instr_id slice_dim(struct spmd *s, instr_id x, int dim, int64_t a, int64_t b)
 {
@@ -270,19 +242,56 @@ struct pieces {
     int64_t n;
 };
 
+/* What a permute of a halo is known by: one serves all windows over a value (inputs of windows are
+ * cached, S-99). */
+static uint64_t piece_key(const struct spmd *s, instr_id x, int dim, int64_t a, int64_t b,
+                          const struct ring *r, int64_t distance)
+{
+    uint64_t h = hash_u64(((uint64_t)x.i << 32 | s->groups->number) ^ r->key);
+    h = hash_u64(h ^ ((uint64_t)r->sh.i << 32 | (uint64_t)dim));
+    const int64_t v[] = { a, b, distance, r->n, r->from, r->gap };
+    for (size_t k = 0; k < COUNTOF(v); k++)
+        h = hash_u64(h ^ (uint64_t)v[k]);
+    return h;
+}
+
+static bool known_piece(struct spmd *s, instr_id x, uint64_t key, instr_id *piece)
+{
+    uint64_t found;
+    if (!s->shifts.arena)
+        map_init(&s->shifts, &s->arena);
+    if (!map_get(&s->shifts, key, &found))
+        return false;
+    *piece = (instr_id){ (uint32_t)found };
+    const struct instr *in = instr_at(s->out, *piece);
+    if (in->comp.i != s->comp.i || in->op != OP_COLLECTIVE_PERMUTE)
+        return false;
+    instr_id sent = in->operands[0]; /* x, or a slice of it */
+    return sent.i == x.i || (instr_at(s->out, sent)->op == OP_SLICE &&
+                             instr_operand(s->out, sent, 0).i == x.i);
+}
+
 /* [a, b) of the local array, from the shard `distance` places before. false: it cannot be had. */
 static bool add_piece(struct spmd *s, instr_id x, int dim, int64_t a, int64_t b,
                       const struct ring *r, int64_t distance, struct pieces *p)
 {
     if (a >= b)
         return true;
-    instr_id piece = slice_dim(s, x, dim, a, b);
-    if (distance != 0)
-        piece = ring_shift(s, piece, r, distance);
+    if (distance == 0) {
+        p->v[p->n++] = slice_dim(s, x, dim, a, b);
+        return true;
+    }
+    uint64_t key = piece_key(s, x, dim, a, b, r, distance);
+    instr_id piece;
+    if (!known_piece(s, x, key, &piece)) {
+        piece = ring_shift(s, slice_dim(s, x, dim, a, b), r, distance);
+        map_put(&s->shifts, key, piece.i);
+    }
     p->v[p->n++] = piece;
     return piece.i != 0;
 }
 
+/* S-96 */
 instr_id halo_concat(struct spmd *s, instr_id x, const struct ofs *left, const struct ofs *right,
                      int dim, const struct ring *r)
 {

@@ -32,6 +32,7 @@ struct ring {
     int axis;
     int64_t n;
     int64_t from, gap;
+    uint64_t key; /* of the windowed input that this is part of: exchanges of equal ones are shared */
 };
 
 /* x of the shard `distance` places before this one (behind, when negative): S-96's permutes. none:

@@ -72,6 +72,7 @@ struct spmd {
     const struct users *users;     /* of src */
     sharding_id note_from, note_to; /* of the reshard under way, for notes */
     int depth;                     /* nesting of partition_computation */
+    struct map callers;            /* gs_parallel.c: computation -> its while or conditional, in src */
     struct map shifts;             /* halo.c: permutes made, (operand, ring, distance) -> node */
 };
 

@@ -286,7 +286,9 @@ static int eligible_pairs(struct spmd *s, struct pval v, sharding_id target,
         int j = plan->from[p], i = plan->to[p];
         eligible[p] = j < base->rank && i < base->rank && base->dims[j] % f.dims[j] == 0 &&
                       base->dims[i] % t.dims[i] == 0;
-        eligible[p] = eligible[p] && node_shape(s, v.local)->dims[i] % (f.dims[j] / f.dims[i]) == 0;
+        /* In a chain a pair's group size may only come about by an earlier pair. */
+        eligible[p] = eligible[p] && f.dims[j] > f.dims[i] && f.dims[j] % f.dims[i] == 0 &&
+                      node_shape(s, v.local)->dims[i] % (f.dims[j] / f.dims[i]) == 0;
         for (int q = 0; q < p && eligible[p]; q++)
             /* A pair that shares a dim with an earlier one finds other counts then (S-84). */
             if (plan->from[q] == j || plan->from[q] == i || plan->to[q] == j || plan->to[q] == i)

@@ -27,6 +27,10 @@ void partition_slice(struct spmd *s, instr_id source)
         partition_default(s, source, "no window form of the slice");
         return;
     }
+    /* Two slices that are one piece of a halo stay two values, each with what is made of it. */
+    bool fresh = res.local.i == module_ninstrs(s->out) && instr_at(s->out, res.local)->op == OP_SLICE;
+    if (!fresh)
+        res.local = emit_copy(s, res.local);
     set_value(s, source, res);
 }
 

@@ -275,16 +275,29 @@ static instr_id prepare(struct exchange *e)
     return x;
 }
 
+static uint64_t window_key(int rank, const struct window_dim *w)
+{
+    uint64_t h = 1;
+    for (int d = 0; d < rank; d++) {
+        const int64_t v[] = { w[d].size,         w[d].stride,          w[d].pad_low, w[d].pad_high,
+                              w[d].base_dilation, w[d].window_dilation };
+        for (size_t k = 0; k < COUNTOF(v); k++)
+            h = hash_u64(h ^ (uint64_t)v[k]);
+    }
+    return h;
+}
+
 static bool exchange_halos(struct exchange *e)
 {
     struct spmd *s = e->s;
+    uint64_t key = window_key(e->rank, e->w);
     instr_id x = prepare(e);
     const char *old = because(s, "halo of neighbouring shards (S-98)");
     for (int d = 0; x.i && d < e->rank; d++) {
         const struct plan *p = &e->plans[d];
         if (p->whole || p->trivial)
             continue;
-        struct ring ring = { e->target, d, p->n, p->gap_from, p->gap };
+        struct ring ring = { e->target, d, p->n, p->gap_from, p->gap, key };
         struct halo_spec h = { .dim = d, .base = p->base, .low = p->E, .padded = p->padded,
                                .want = p->W, .offset = p->start, .pad = e->pad, .mask = e->mask,
                                .force = e->force };

@@ -1,5 +1,6 @@
 #include "propagate/edit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void id_list_push(struct arena *a, struct id_list *l, instr_id i)
@@ -88,6 +89,37 @@ void edit_open(struct edit *e, struct module *m, const struct origin *origin,
 bool edit_gone(const struct edit *e, instr_id i)
 {
     return (instr_at(e->m, i)->flags & INSTR_REMOVED) != 0;
+}
+
+static bool name_free(struct edit *e, name_id n)
+{
+    uint64_t used;
+    if (!e->names.arena) {
+        map_init(&e->names, e->arena);
+        for (uint32_t k = 1; k <= module_ninstrs(e->m); k++)
+            map_put(&e->names, instr_at(e->m, (instr_id){ k })->name.i, 1);
+        map_init(&e->numbers, e->arena);
+    }
+    return !map_get(&e->names, n.i, &used);
+}
+
+void edit_name(struct edit *e, instr_id i, const char *base)
+{
+    name_id id = name_put(e->m->ir, base, strlen(base));
+    uint64_t number = 0;
+    instr_at(e->m, i)->name = (name_id){ 0 };
+    if (!name_free(e, id)) {
+        char text[64];
+        uint32_t key = id.i;
+        (void)map_get(&e->numbers, key, &number);
+        do {
+            int n = snprintf(text, sizeof text, "%s.%" PRIu64, base, ++number);
+            id = name_put(e->m->ir, text, (size_t)n);
+        } while (!name_free(e, id));
+        map_put(&e->numbers, key, number);
+    }
+    map_put(&e->names, id.i, 1);
+    instr_at(e->m, i)->name = id;
 }
 
 void edit_alias(struct edit *e, instr_id x, instr_id y)

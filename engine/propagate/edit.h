@@ -21,6 +21,8 @@ struct edit {
     struct id_list *comps;    /* storage order by computation, removed ones still listed */
     instr_id *roots;          /* by computation */
     VEC(struct alias) aliases;
+    struct map names;         /* taken, once edit_name was called; and by base the last number */
+    struct map numbers;
     uint32_t *mark;           /* of edit_order: 2 x walk + 0 open, 1 done; less: not reached */
     uint32_t walk;
 };
@@ -28,6 +30,9 @@ struct edit {
 /* origin: of m's present instructions (NULL: each stands for itself). users NULL: counted anew. */
 void edit_open(struct edit *e, struct module *m, const struct origin *origin,
                const struct users *users, struct arena *arena);
+/* Names an instruction that a pass made: base, or base.N with the smallest N >= 1 that is free in the
+ * module; numbers are not given twice (P-58). */
+void edit_name(struct edit *e, instr_id i, const char *base);
 /* y stands for x, which made way for it: where x's name is asked for, y answers too. */
 void edit_alias(struct edit *e, instr_id x, instr_id y);
 /* Adds an instruction behind the last of computation c. Operands and attributes as in like (attrs

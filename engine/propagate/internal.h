@@ -284,6 +284,10 @@ void related_instrs(const struct pass *p, instr_id i, struct id_list *out); /* P
 
 bool slots_make(struct pass *p);
 bool run_level(struct pass *p, int stage, int level);            /* P-77; false: stopped */
+/* The whole pass over another driver of one level: a test has a naive one. */
+typedef bool level_fn(struct pass *p, int stage, int level);
+struct propagation *propagate_by(struct graph *g, const struct propagation_options *o,
+                                 struct tick *tick, struct diag *d, level_fn *level_of);
 /* One visit outside the driver: what why_candidates repeats. */
 bool visit_once(struct pass *p, uint32_t slot);
 instr_id caller_operand(const struct pass *p, instr_id parameter); /* P-73; none */

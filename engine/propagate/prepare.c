@@ -6,7 +6,7 @@
 #include "propagate/edit.h"
 
 /* Calls nest, so a short text can ask for any number of copies. */
-enum { PREPARED_MAX = 20000000 };
+enum { PREPARED_MAX = 10000000 };
 
 struct inliner {
     struct edit *e;
@@ -88,16 +88,13 @@ static const struct id_list *callee_order(struct inliner *in, comp_id callee)
     return l;
 }
 
-static bool inline_call(struct inliner *in, instr_id call)
+static void inline_call(struct inliner *in, instr_id call)
 {
     struct edit *e = in->e;
     struct module *m = e->m;
     comp_id callee = instr_attr(instr_at(m, call), ATTR_TO_APPLY)->comp;
     comp_id into = instr_at(m, call)->comp;
     const struct id_list *order = callee_order(in, callee);
-    if ((uint64_t)module_ninstrs(m) + order->n > PREPARED_MAX)
-        return diag_error(in->d, m->source, instr_at(m, call)->at,
-                          "inlining the calls would make more than %d instructions", PREPARED_MAX);
     struct map memo;
     map_init(&memo, e->arena);
     instr_id operands_inline[16];
@@ -127,6 +124,28 @@ static bool inline_call(struct inliner *in, instr_id call)
     edit_inherit(e, call, root);
     edit_replace(e, call, root, true);
     in->changed = true;
+}
+
+/* How many instructions there will be, before any is made. */
+static bool count_copies(struct inliner *in, const comp_id *order, uint32_t n)
+{
+    struct module *m = in->e->m;
+    int64_t *size = ARENA_ARRAY(in->e->arena, int64_t, module_ncomps(m) + 1), total = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct id_list *l = &in->e->comps[order[k].i];
+        int64_t mine = l->n;
+        for (uint32_t j = 0; j < l->n; j++) {
+            if (!inlinable(in, l->v[j]))
+                continue;
+            mine += size[instr_attr(instr_at(m, l->v[j]), ATTR_TO_APPLY)->comp.i];
+            total += size[instr_attr(instr_at(m, l->v[j]), ATTR_TO_APPLY)->comp.i];
+            if (total > PREPARED_MAX)
+                return diag_error(in->d, m->source, instr_at(m, l->v[j])->at,
+                                  "inlining the calls would make more than %d instructions",
+                                  PREPARED_MAX);
+        }
+        size[order[k].i] = mine;
+    }
     return true;
 }
 
@@ -138,6 +157,8 @@ static bool inline_calls(struct inliner *in)
         return true;
     uint32_t n;
     const comp_id *order = module_call_order(e->m, true, e->arena, &n);
+    if (!count_copies(in, order, n))
+        return false;
     in->ncopy_of = module_ninstrs(e->m) + 1;
     for (uint32_t k = 0; k < n; k++) {
         /* The callee's ids can be ids of copies, so the table grows with the module. */
@@ -153,8 +174,7 @@ static bool inline_calls(struct inliner *in)
             }
             if (!in->copy_of)
                 in->copy_of = ARENA_ARRAY(e->arena, instr_id, in->ncopy_of);
-            if (!inline_call(in, i))
-                return false;
+            inline_call(in, i);
             if (!tick_poll(in->tick, "prepare", k, n))
                 return diag_error(in->d, NULL, (struct span){ 0, 0 }, "interrupted");
         }
@@ -243,6 +263,7 @@ static instr_id add_element(struct edit *e, comp_id c, shape_id shape, instr_id 
     struct instr *ins = instr_at(e->m, gte);
     ins->attrs = arena_copy(&e->m->arena, &index, 1, sizeof index);
     ins->nattrs = 1;
+    edit_name(e, gte, "get-tuple-element");
     return gte;
 }
 
@@ -282,6 +303,7 @@ static void wrap_operands(struct edit *e, instr_id cond, const comp_id *branches
         shape_id shape = instr_at(m, x)->shape;
         instr_id tuple = edit_add(e, instr_at(m, cond)->comp, OP_TUPLE, shape_tuple(m->ir, 1, &shape),
                                   1, &x, NULL, (struct origin){ { 0 }, 0 });
+        edit_name(e, tuple, "tuple");
         edit_set_operand(e, cond, k, tuple);
     }
 }
@@ -300,8 +322,10 @@ static void wrap_conditional(struct edit *e, instr_id cond)
         if (instr_shape(m, root)->kind == SHAPE_TUPLE)
             continue; /* shared with another conditional, which did it */
         shape_id inner = instr_at(m, root)->shape;
-        e->roots[branches[b].i] = edit_add(e, branches[b], OP_TUPLE, shape_tuple(m->ir, 1, &inner), 1,
-                                           &root, NULL, (struct origin){ { 0 }, 0 });
+        instr_id tuple = edit_add(e, branches[b], OP_TUPLE, shape_tuple(m->ir, 1, &inner), 1, &root,
+                                  NULL, (struct origin){ { 0 }, 0 });
+        edit_name(e, tuple, "tuple");
+        e->roots[branches[b].i] = tuple;
     }
     wrap_operands(e, cond, branches, n);
     if (!gives_array)

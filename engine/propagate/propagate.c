@@ -54,18 +54,18 @@ static bool interrupted(struct diag *d)
 }
 
 /* Stages: 0..3 the levels, 4 level 3 again, 5 the end. */
-static bool run(struct pass *p)
+static bool run(struct pass *p, level_fn *level_of)
 {
     if (!pass_setup(p))
         return false;
     slots_make(p);
     for (int level = 0; level <= LEVEL_LAST; level++)
-        if (!run_level(p, level, level))
+        if (!level_of(p, level, level))
             return interrupted(p->d);
     p->time = (struct prop_time){ 4, 0, 0, 0 };
     align_groups(p);
     relay_barriers(p);
-    if (!run_level(p, 4, LEVEL_LAST))
+    if (!level_of(p, 4, LEVEL_LAST))
         return interrupted(p->d);
     p->time = (struct prop_time){ 5, 0, 0, 0 };
     relay_barriers(p);
@@ -109,7 +109,7 @@ static void history_make(struct propagation *out, const struct pass *p)
 }
 
 static bool work(struct propagation *out, const struct propagation_options *o, struct tick *tick,
-                 struct arena *tmp, struct diag *d)
+                 struct arena *tmp, struct diag *d, level_fn *level_of)
 {
     struct pass *p = ARENA_NEW(&out->arena, struct pass);
     out->state = p;
@@ -119,7 +119,7 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     pass_open(p, out, o);
     if (o->none)
         run_none(p);
-    else if (!run(p))
+    else if (!run(p, level_of))
         return false;
     history_make(out, p);
     out->final = p->now;
@@ -135,8 +135,8 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     return true;
 }
 
-struct propagation *propagate(struct graph *g, const struct propagation_options *o, struct tick *tick,
-                              struct diag *d)
+struct propagation *propagate_by(struct graph *g, const struct propagation_options *o,
+                                 struct tick *tick, struct diag *d, level_fn *level_of)
 {
     struct arena own = { 0 };
     struct propagation *out = ARENA_NEW(&own, struct propagation);
@@ -149,13 +149,19 @@ struct propagation *propagate(struct graph *g, const struct propagation_options 
     }
     struct arena tmp = { 0 };
     arena_open(&tmp);
-    bool ok = work(out, o, tick, &tmp, d);
+    bool ok = work(out, o, tick, &tmp, d, level_of);
     arena_close(&tmp);
     fail_leave(&f);
     if (ok)
         return out;
     propagation_free(out);
     return NULL;
+}
+
+struct propagation *propagate(struct graph *g, const struct propagation_options *o, struct tick *tick,
+                              struct diag *d)
+{
+    return propagate_by(g, o, tick, d, run_level);
 }
 
 void propagation_free(struct propagation *p)

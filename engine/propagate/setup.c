@@ -383,6 +383,7 @@ static bool copy_root_while(struct pass *p, struct edit *e)
         return false;
     instr_id copy = edit_add(e, p->m->entry, OP_COPY, at(p, root)->shape, 1, &root, NULL,
                              (struct origin){ { 0 }, 0 });
+    edit_name(e, copy, "copy");
     if (p->now[root.i].i)
         put_sharding(p, copy, p->now[root.i], root);
     e->roots[p->m->entry.i] = copy;

@@ -2,6 +2,7 @@
  * Both only read the write history; candidates are found by running the one visit again. */
 #include <string.h>
 
+#include "base/fail.h"
 #include "propagate/internal.h"
 
 static int time_compare(struct prop_time a, struct prop_time b, bool with_seq)
@@ -454,6 +455,16 @@ static void replay(struct pass *p, uint32_t slot, struct prop_time t)
     (void)visit_once(p, slot);
 }
 
+static void end_replay(struct pass *p, sharding_id *live)
+{
+    p->now = live;
+    p->sink = NULL;
+    p->replay = false;
+    p->tmp = NULL;
+    p->trial = 0;
+    p->draft = none_instr();
+}
+
 int why_candidates(const struct propagation *q, instr_id instr, const struct prop_write *write,
                    struct arena *a, struct why_candidate **out)
 {
@@ -465,9 +476,14 @@ int why_candidates(const struct propagation *q, instr_id instr, const struct pro
     bool visited = write && write->time.iteration > 0 && write->time.stage <= 4;
     if (write && (!visited || p->slot_instr[write->time.slot].i != instr.i))
         return 0; /* not written by a visit of its own */
+    sharding_id *live = p->now;
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f)) {
+        end_replay(p, live);
+        fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+    }
     struct arena tmp = { 0 };
     arena_open(&tmp);
-    sharding_id *live = p->now;
     p->now = arena_copy(&tmp, live, p->n + 1, sizeof *live);
     p->tmp = &tmp;
     p->sink = &sink;
@@ -484,11 +500,9 @@ int why_candidates(const struct propagation *q, instr_id instr, const struct pro
         if (p->backward_slot[instr.i])
             replay(p, p->backward_slot[instr.i], end);
     }
-    p->now = live;
-    p->sink = NULL;
-    p->replay = false;
-    p->tmp = NULL;
+    end_replay(p, live);
     arena_close(&tmp);
+    fail_leave(&f);
     *out = sink.list.v;
     return (int)sink.list.n;
 }

@@ -17,10 +17,10 @@ static const int64_t *dims_put(struct shardings *t, int n, const int64_t *dims)
 }
 
 /* A new entry for a key that was not there, or the old one: *fresh says which. */
-static struct sharding_entry *entry_put(struct shardings *t, const int64_t *key, int64_t n,
+static struct sharding_entry *entry_put(struct shardings *t, const int64_t *key, size_t bytes,
                                         sharding_id *id, bool *fresh)
 {
-    id->i = intern_put(&t->keys, key, (size_t)n * sizeof *key);
+    id->i = intern_put(&t->keys, key, bytes);
     *fresh = id->i >= t->entries.n;
     if (*fresh) {
         uint32_t same = paged_add(&t->entries);
@@ -34,7 +34,7 @@ static sharding_id leaf_put(struct shardings *t, enum sharding_kind kind, int64_
     int64_t key[2] = { kind, device };
     sharding_id id;
     bool fresh;
-    struct sharding_entry *e = entry_put(t, key, 2, &id, &fresh);
+    struct sharding_entry *e = entry_put(t, key, sizeof key, &id, &fresh);
     if (fresh) {
         e->s.kind = kind;
         e->s.device = device;
@@ -93,7 +93,7 @@ static sharding_id tiled_put(struct shardings *t, int naxes, const int64_t *dims
     memcpy(key + 3, dims, (size_t)naxes * sizeof *dims);
     sharding_id id;
     bool fresh;
-    struct sharding_entry *e = entry_put(t, key, naxes + 3, &id, &fresh);
+    struct sharding_entry *e = entry_put(t, key, (size_t)(naxes + 3) * sizeof *key, &id, &fresh);
     if (!fresh)
         return id;
     struct sharding *s = &e->s;
@@ -233,26 +233,29 @@ static void tuple_fill(struct shardings *t, struct sharding_entry *e)
     e->ntiles = 1;
 }
 
+/* The key of a tuple is the kind and the elements' ids; the elements stay where the key is kept. */
 sharding_id sharding_tuple(struct shardings *t, int64_t n, const sharding_id *elems)
 {
     struct arena tmp = { 0 };
     int64_t small[64], *key = small;
-    if (n + 1 > (int64_t)COUNTOF(small)) {
+    if (n / 2 + 2 > (int64_t)COUNTOF(small)) {
         arena_open(&tmp);
-        key = ARENA_ARRAY(&tmp, int64_t, n + 1);
+        key = ARENA_ARRAY(&tmp, int64_t, n / 2 + 2);
     }
     key[0] = SHARDING_TUPLE;
-    for (int64_t i = 0; i < n; i++)
-        key[i + 1] = elems[i].i;
+    if (n)
+        memcpy(key + 1, elems, (size_t)n * sizeof *elems);
     sharding_id id;
     bool fresh;
-    struct sharding_entry *e = entry_put(t, key, n + 1, &id, &fresh);
+    struct sharding_entry *e =
+        entry_put(t, key, sizeof *key + (size_t)n * sizeof *elems, &id, &fresh);
     if (tmp.open)
         arena_close(&tmp);
     if (fresh) {
         e->s.kind = SHARDING_TUPLE;
         e->s.nelems = n;
-        e->s.elems = arena_copy(&t->arena, elems, n, sizeof *elems);
+        const int64_t *kept = intern_at(&t->keys, id.i)->bytes;
+        e->s.elems = (const sharding_id *)(kept + 1);
         tuple_fill(t, e);
     }
     return id;

@@ -118,6 +118,15 @@ static bool unknown_name(struct hlo *r, const char *name, size_t n, const char *
 
 static bool find_name(struct hlo *r, const char *name, size_t n, instr_id *out)
 {
+    uint32_t hash = word_hash(name, n);
+    const struct recent *e = &r->recent[hash & (RECENT - 1)];
+    if (e->hash == hash && e->comp == r->comp.i) {
+        const char *at = r->base + e->off;
+        if (memcmp(at, name, n) == 0 && !is_word(at[n])) {
+            out->i = e->instr;
+            return true;
+        }
+    }
     uint32_t id = intern_find(&r->c->names, name, n);
     if (id && id < r->ndefs && r->defs[id].comp == r->comp.i) {
         out->i = r->defs[id].instr;
@@ -154,6 +163,9 @@ static void define(struct hlo *r, name_id name, instr_id id)
         r->ndefs = n;
     }
     r->defs[name.i] = (struct definition){ r->comp.i, id.i };
+    struct span at = instr_at(r->m, id)->at;
+    uint32_t hash = word_hash(r->base + at.off, at.len);
+    r->recent[hash & (RECENT - 1)] = (struct recent){ hash, at.off, r->comp.i, id.i };
 }
 
 /* ---- opcodes ----------------------------------------------------------------------------------- */

@@ -249,16 +249,6 @@ struct cached *hlo_cached(struct cached *table, size_t slots, const char *p, siz
     return e;
 }
 
-/* Words are told apart by length and their first and last eight bytes. */
-static uint32_t word_hash(const char *p, size_t n)
-{
-    uint64_t a = 0, b = 0;
-    memcpy(&a, p, n < 8 ? n : 8);
-    if (n > 8)
-        memcpy(&b, p + n - 8, 8);
-    return (uint32_t)(((a + b * 0x9e3779b97f4a7c15ULL + n) * 0xff51afd7ed558ccdULL) >> 40);
-}
-
 uint32_t hlo_word_value(const struct word *table, uint32_t slots, const char *p, size_t n)
 {
     if (n == 0)

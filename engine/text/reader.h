@@ -8,7 +8,7 @@
  *     hlo_instr.c   one instruction: name, shape, opcode, operands
  *     hlo_attrs.c   values of attributes
  *     hlo_groups.c  replica groups and pairs
- *     literal.c     constants
+ *     hlo_literal.c constants
  */
 #ifndef GSPMD_TEXT_READER_H
 #define GSPMD_TEXT_READER_H
@@ -18,7 +18,7 @@
 
 #include "text/text.h"
 
-enum { SHAPE_CACHE = 4096, VALUE_CACHE = 1024, OP_SLOTS = 512, KEY_SLOTS = 512 };
+enum { SHAPE_CACHE = 4096, VALUE_CACHE = 1024, RECENT = 16384, OP_SLOTS = 512, KEY_SLOTS = 512 };
 
 /* A piece of the text that was read before, with what it meant. */
 struct cached {
@@ -31,6 +31,12 @@ struct cached {
 /* Where a name of the current computation is defined; comp tells entries of older ones apart. */
 struct definition {
     uint32_t comp, instr;
+};
+
+/* The newest definitions by the hash of their names: most operands are among them, and looking there
+ * touches memory that was touched just before, unlike the table of all names. */
+struct recent {
+    uint32_t hash, off, comp, instr;
 };
 
 /* A called computation that the text has not defined yet. element: of a list, -1 for ATTR COMP. */
@@ -66,6 +72,7 @@ struct hlo {
     const char *root_at;
     struct definition *defs; /* by name_id */
     uint32_t ndefs;
+    struct recent recent[RECENT];
     struct map comps; /* name_id -> comp_id */
     VEC(struct pending) pending;
     int64_t first_pending; /* of the instruction being read */
@@ -158,6 +165,20 @@ bool hlo_int_list(struct hlo *r);
 bool hlo_bool(struct hlo *r, bool *out);
 /* {true,false} or a single one; into an arena. */
 bool hlo_bools(struct hlo *r, int64_t *n, const bool **out);
+
+/* Words are told apart by length and their first and last eight bytes. */
+static inline uint32_t word_hash(const char *p, size_t n)
+{
+    uint64_t a = 0, b = 0;
+    if (n >= 8) {
+        memcpy(&a, p, 8);
+        memcpy(&b, p + n - 8, 8);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            a = a << 8 | (unsigned char)p[i];
+    }
+    return (uint32_t)(((a + b * 0x9e3779b97f4a7c15ULL + n) * 0xff51afd7ed558ccdULL) >> 36);
+}
 
 uint32_t hlo_word_value(const struct word *table, uint32_t slots, const char *p, size_t n);
 

@@ -11,7 +11,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char MODULE[] = "HloModule fuzz, num_partitions=4\n"
-                             "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+                             "add {\n"
+                             "  a = f32[] parameter(0)\n"
+                             "  b = f32[] parameter(1)\n"
+                             "  ROOT s = f32[] add(a, b)\n"
+                             "}\n"
                              "ENTRY main {\n"
                              "  x = f32[8,4]{1,0} parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
                              "  w1 = f32[4,6]{1,0} parameter(1), metadata={op_name=\"params[\\'w1\\']\"}\n"

@@ -67,9 +67,9 @@ static const struct row rows[] = {
     { 8, "s32[8,8,8,8]", "devices=[2,2,1,2]<=[8]", "devices=[1,2,2,2]0,1,4,5,2,3,6,7",
       "all-to-all s32[4,4,2,4,4] 2" },
     { 8, "s32[8,8]", "devices=[2,4]<=[8]", "devices=[4,2]0,1,4,5,2,3,6,7",
-      "all-to-all s32[2,2,2] 2; collective-permute s32[2,4] 4" },
+      "all-to-all s32[2,2,2] 2; collective-permute s32[2,4] 6" },
     { 8, "s32[8,8,8]", "devices=[2,4,1]<=[8]", "devices=[1,2,4]0,1,4,5,2,3,6,7",
-      "all-to-all s32[4,2,4,2] 2; all-to-all s32[4,2,4,2] 2; collective-permute s32[8,4,2] 4" },
+      "all-to-all s32[4,2,4,2] 4; all-to-all s32[4,2,4,2] 2; collective-permute s32[8,4,2] 4" },
     /* permute: S-76 */
     { 8, "s32[8,8]", "devices=[2,4]<=[8]", "devices=[2,4]<=[4,2]T(1,0)",
       "collective-permute s32[4,2] 6" },
@@ -86,7 +86,7 @@ static const struct row rows[] = {
     { 8, "s32[6,3]", "devices=[2,1,4]<=[8]" REP, "devices=[4,1,2]<=[8]" REP,
       "collective-permute s32[1,3] 4" },
     { 8, "s32[6,3]", "devices=[4,1,2]<=[8]" REP, "devices=[2,1,4]<=[8]" REP,
-      "collective-permute s32[1,3] 2; all-gather s32[4,3] 2" },
+      "collective-permute s32[1,3] 4; all-gather s32[4,3] 2" },
     { 8, "s32[8,8]", "devices=[2,1,4]<=[8]" REP, "devices=[1,2,4]<=[8]" REP,
       "all-to-all s32[4,2,4] 2" },
     /* complex pairs: X-23..X-25, X-130 */
@@ -95,7 +95,7 @@ static const struct row rows[] = {
     { 8, "s32[4,15,4,16]", "devices=[1,4,1,2]<=[8]", "devices=[1,8,1,1]<=[8]",
       "all-to-all s32[4,1,2,2,4,8] 2" },
     { 8, "s32[6,32,4]", "devices=[4,2,1]<=[8]", "devices=[2,2,2]<=[8]",
-      "all-gather s32[8,16,4] 4" },
+      "all-gather s32[8,16,4] 4; collective-permute s32[3,16,2] 4" },
 };
 
 static void test_tables(void **state)

@@ -1,0 +1,135 @@
+/* Chains of causes and what else was offered. */
+#include "propagate_support.h"
+
+static const char mlp[] =
+    "HloModule m\n" HELPERS "ENTRY e {\n x = f32[8,16] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+    " w = f32[16,32] parameter(1), sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}\n"
+    " d = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    " t = f32[32,8] transpose(d), dimensions={1,0}\n n = f32[32,8] tanh(t)\n z = f32[] constant(0)\n"
+    " r = f32[8] reduce(n, z), dimensions={0}, to_apply=sum\n v = f32[8] parameter(2)\n c = f32[8] negate(v)\n"
+    " a = f32[8] add(r, c)\n ROOT o = f32[8] abs(a)\n}\n";
+
+static void chain_is(struct bed *b, const char *of, int dim, const char *expect)
+{
+    struct str got = STR_IN(&b->arena);
+    struct why_step *steps;
+    int n = why_chain(b->result, bed_working(b, of, strlen(of)), dim, &b->arena, &steps);
+    for (int k = 0; k < n; k++) {
+        str_addf(&got, "%s%s", k ? " " : "", name_text(b->ir, instr_at(b->result->graph->module, steps[k].instr)->name));
+        assert_non_null(steps[k].rule_text);
+        assert_true(strlen(steps[k].rule_text) > 5);
+    }
+    assert_string_equal(str_text(&got), expect);
+    assert_int_equal(steps[n - 1].write.rule, RULE_ANNOTATION);
+}
+
+static void test_chain(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_load(&b, mlp);
+    bed_run(&b, "");
+    assert_int_equal(bed_check(&b, "mlp", "d {devices=[2,2]<=[4]}; r {devices=[2,2]<=[4] last_tile_dim_replicate}"), 0);
+    chain_is(&b, "c", -1, "c a r n t d x"); /* w, the larger operand, first; then x was merged in */
+    chain_is(&b, "n", 1, "n t d x");        /* each dimension to the annotation that split it */
+    chain_is(&b, "n", 0, "n t d w");
+    chain_is(&b, "x", -1, "x");
+    bed_free(&b);
+}
+
+static void test_chain_through_a_loop(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_load(&b, "HloModule m\ncond {\n s = (s32[], f32[8,8]) parameter(0)\n ROOT c = pred[] constant(true)\n}\n"
+                 "body {\n v = (s32[], f32[8,8]) parameter(0)\n j = s32[] get-tuple-element(v), index=0\n"
+                 " a = f32[8,8] get-tuple-element(v), index=1\n m = f32[8,8] negate(a)\n"
+                 " ROOT w2 = (s32[], f32[8,8]) tuple(j, m)\n}\n"
+                 "ENTRY e {\n p = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\n k = s32[] constant(0)\n"
+                 " t = (s32[], f32[8,8]) tuple(k, p)\n w = (s32[], f32[8,8]) while(t), condition=cond, body=body\n"
+                 " g = f32[8,8] get-tuple-element(w), index=1\n ROOT o = f32[8,8] abs(g)\n}\n");
+    bed_run(&b, "");
+    chain_is(&b, "m", 0, "m a v w2 w t p");
+    chain_is(&b, "g", 0, "g w t p");
+    bed_free(&b);
+}
+
+static const struct prop_write *write_of(const struct bed *b, const char *name, sharding_id after)
+{
+    instr_id i = bed_working(b, name, strlen(name));
+    for (uint32_t k = b->result->first[i.i]; k < b->result->first[i.i + 1]; k++)
+        if (b->result->writes[k].after.i == after.i)
+            return &b->result->writes[k];
+    return NULL;
+}
+
+/* A conflict: one operand won, the other's candidate is shown with the reason. */
+static void test_candidates(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_load(&b, "HloModule m\nENTRY e {\n l = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+                 " r = f32[16,32] parameter(1), sharding={devices=[1,4]<=[4]}\n"
+                 " d = f32[8,32] dot(l, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT o = f32[8,32] abs(d)\n}\n");
+    bed_run(&b, "");
+    sharding_id cols = bed_sharding(&b, "{devices=[1,4]<=[4]}", 20), rows = bed_sharding(&b, "{devices=[4,1]<=[4]}", 20);
+    const struct prop_write *w = write_of(&b, "d", cols);
+    struct why_candidate *list;
+    assert_non_null(w);
+    instr_id d = bed_working(&b, "d", 1);
+    int n = why_candidates(b.result, d, w, &b.arena, &list);
+    bool won = false, lost = false;
+    for (int k = 0; k < n; k++) {
+        assert_non_null(list[k].reason);
+        won = won || (list[k].taken && list[k].offered.i == cols.i && list[k].from.i == bed_working(&b, "r", 1).i);
+        lost = lost || (!list[k].taken && list[k].offered.i == rows.i && list[k].from.i == bed_working(&b, "l", 1).i);
+    }
+    assert_true(won);
+    assert_true(lost);
+    assert_int_equal(b.result->final[d.i].i, cols.i); /* looking changes nothing */
+    n = why_candidates(b.result, d, NULL, &b.arena, &list);
+    assert_true(n >= 2);
+    for (int k = 0; k < n; k++)
+        assert_false(list[k].taken);
+    bed_free(&b);
+}
+
+static void test_annotations_have_no_candidates(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct why_candidate *list;
+    bed_load(&b, mlp);
+    bed_run(&b, "");
+    instr_id x = bed_working(&b, "x", 1);
+    assert_int_equal(why_candidates(b.result, x, &b.result->writes[b.result->first[x.i]], &b.arena, &list), 0);
+    bed_free(&b);
+}
+
+/* Restored at the end, and `why` says so. */
+static void test_restored(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct why_step *steps;
+    bed_load(&b, "HloModule m\nENTRY e {\n p = f32[8] parameter(0), sharding={replicated}\n q = f32[8] parameter(1)\n"
+                 " c = f32[8] add(p, q)\n ROOT o = f32[8] abs(c), sharding={devices=[4]<=[4]}\n}\n");
+    bed_run(&b, "par=0,1");
+    assert_int_equal(bed_check(&b, "restored", "p {replicated}; q {devices=[4]<=[4]}"), 0);
+    int n = why_chain(b.result, bed_working(&b, "p", 1), -1, &b.arena, &steps);
+    assert_int_equal(n, 1);
+    assert_int_equal(steps[0].write.rule, RULE_RESTORE);
+    bed_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_chain_through_a_loop),
+        cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_annotations_have_no_candidates),
+        cmocka_unit_test(test_restored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
