@@ -17,6 +17,15 @@ static sharding_id final_of(const struct propagation *p, instr_id i, uint32_t si
     return site < n ? p->final[g->list[g->start[i.i] + site].i] : (sharding_id){ 0 };
 }
 
+/* No sharding and replicated are the same to everyone but the pass. */
+static bool same_layout(struct call *c, sharding_id a, sharding_id b)
+{
+    struct shardings *t = document_ir(c->sh->doc)->shardings;
+    if (a.i == b.i)
+        return true;
+    return (!a.i || sharding_is_replicated(t, a)) && (!b.i || sharding_is_replicated(t, b));
+}
+
 int64_t compare_shardings(struct call *c, const struct propagation *a, const struct propagation *b,
                           struct change **list)
 {
@@ -27,7 +36,7 @@ int64_t compare_shardings(struct call *c, const struct propagation *a, const str
         uint32_t na = a->graph->start[k + 1] - a->graph->start[k], nb = b->graph->start[k + 1] - b->graph->start[k];
         for (uint32_t site = 0; site < (na > nb ? na : nb); site++) {
             struct change x = { i, final_of(a, i, site), final_of(b, i, site) };
-            if (x.before.i == x.after.i)
+            if (same_layout(c, x.before, x.after))
                 continue;
             vec_push(&c->arena, &v, x);
             break;
@@ -58,7 +67,7 @@ static void say_shardings(struct call *c, const struct strategy *before)
     struct str s = STR_IN(&c->arena);
     int shown = 0;
     for (int64_t k = 0; k < n && s.n < 70 && shown < 4; k++, shown++)
-        str_addf(&s, "%s%s %s", k ? ", " : "", tensor_name(c, list[k].instr), spelled(c, list[k].after));
+        str_addf(&s, "%s%s %s", k ? ", " : "", tensor_name(c, list[k].instr), list[k].after.i ? spelled(c, list[k].after) : "replicated");
     out(c, "%s of %u shardings changed: %s%s\n", with_commas(&c->arena, n), module_ninstrs(document_module(doc)),
         str_text(&s), shown < n ? ", ..." : "");
 }
@@ -80,13 +89,15 @@ static void say_collectives(struct call *c, const struct strategy *before)
         json_put_int(&c->js, "bytes", total);
         return;
     }
-    if (!had)
-        out(c, "collectives: %" PRId64 ", %s a device\n", n, nice_bytes(&c->arena, total));
-    else if (n == n0 && total == total0)
-        out(c, "collectives: %" PRId64 " as before, %s a device\n", n, nice_bytes(&c->arena, total));
+    struct arena *a = &c->arena;
+    if (n == 0 && (!had || n0 == 0))
+        return;
+    if (!had || (n == n0 && total == total0))
+        out(c, "collectives: %" PRId64 "%s, %s a device\n", n, had ? " as before" : "", nice_bytes(a, total));
+    else if (n == n0)
+        out(c, "collectives: %" PRId64 " as before, %s -> %s a device\n", n, nice_bytes(a, total0), nice_bytes(a, total));
     else
-        out(c, "collectives: %" PRId64 " -> %" PRId64 ", %s -> %s a device\n", n0, n, nice_bytes(&c->arena, total0),
-            nice_bytes(&c->arena, total));
+        out(c, "collectives: %" PRId64 " -> %" PRId64 ", %s -> %s a device\n", n0, n, nice_bytes(a, total0), nice_bytes(a, total));
 }
 
 int change_finish(struct call *c, const struct strategy *before)

@@ -62,7 +62,7 @@ static void say_uneven(struct call *c, const struct propagation *p)
     if (c->json)
         json_put_open(&c->js, "uneven", '[');
     else if (n > 0)
-        out(c, "%s value%s do not divide evenly:\n", with_commas(&c->arena, n), n == 1 ? "" : "s");
+        out(c, "%s not divide evenly:\n", n == 1 ? "1 value does" : arena_printf(&c->arena, "%s values do", with_commas(&c->arena, n)));
     for (int64_t k = 0; k < shown; k++) {
         const struct uneven *u = &list[k];
         const char *name = working_label(c, p->graph, u->working), *dims = dims_text(c, p, u);
@@ -92,8 +92,8 @@ static void say_remat_list(struct call *c, const struct program *p, const struct
     if (c->json)
         json_put_open(&c->js, fallback ? "fallbacks" : "whole_arrays", '[');
     else if (n > 0)
-        out(c, fallback ? "%s have no rule yet and are replicated, computed, sliced:\n"
-                        : "%s arrays are made whole on every device to change their sharding:\n", with_commas(&c->arena, n));
+        out(c, fallback ? "%s without a rule yet, replicated, computed, sliced:\n" : "%s made whole on every device to change the sharding:\n",
+            counted(&c->arena, n, fallback ? "instruction" : "array"));
     for (int64_t k = 0; k < p->nremats && said < shown; k++) {
         const struct remat_note *r = &p->remats[k];
         if (r->fallback != fallback)

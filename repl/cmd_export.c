@@ -177,6 +177,9 @@ static int export_hlo(struct call *c, const char *path)
         if (!a)
             return call_failed(c);
         m = a->module;
+        /* Whoever reads it needs the devices that the annotations are for. */
+        if (document_mesh(doc))
+            a->module->num_partitions = document_devices(doc);
     }
     struct hlo_print_options o = { .max_bytes = 0 };
     if (call_option(c, "--propagated") && !(o.shardings = propagated_shardings(c, m)))

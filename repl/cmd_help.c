@@ -22,7 +22,7 @@ static void help_command(struct call *c, const struct command *cmd)
         json_put_string(&c->js, "example", cmd->example);
         return;
     }
-    out(c, "%s %s\n    %s\n", cmd->name, cmd->args, cmd->summary);
+    out(c, "%s%s%s\n    %s\n", cmd->name, cmd->args[0] ? " " : "", cmd->args, cmd->summary);
     if (cmd->aliases)
         out(c, "    also: %s\n", cmd->aliases);
     if (cmd->details)

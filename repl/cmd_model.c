@@ -22,10 +22,11 @@ static void loaded(struct call *c)
         return;
     struct str path = STR_IN(&c->arena);
     str_add_safe(&path, document_path(c->sh->doc), strlen(document_path(c->sh->doc)));
-    out(c, "%s: %s instructions, %u parameters", str_text(&path), with_commas(&c->arena, module_ninstrs(m)), entry->nparams);
+    out(c, "%s: %s, %s", str_text(&path), counted(&c->arena, module_ninstrs(m), "instruction"),
+        counted(&c->arena, entry->nparams, "parameter"));
     int64_t n = document_devices(c->sh->doc);
     if (n > 0)
-        out(c, ", %s device%s", with_commas(&c->arena, n), n == 1 ? "" : "s");
+        out(c, ", %s", counted(&c->arena, n, "device"));
     if (document_is_partitioned(c->sh->doc))
         out(c, "; a partitioned program");
     else if (document_propagation_none(c->sh->doc))
@@ -67,7 +68,7 @@ static void list_instr(struct call *c, struct table *t, instr_id i)
     struct str s = STR_IN(&c->arena);
     for (uint32_t k = 0; k < in->noperands && s.n < 60; k++)
         str_addf(&s, "%s%s", k ? ", " : "", label_of(c, in->operands[k]));
-    if (in->op == OP_PARAMETER && in->comp.i == m->entry.i)
+    if (in->op == OP_PARAMETER && in->comp.i == m->entry.i && strcmp(instr_arg_name(m, i), name_text(m->ir, in->name)))
         str_adds(&s, instr_arg_name(m, i));
     struct str safe = STR_IN(&c->arena);
     str_add_safe(&safe, str_text(&s), s.n);
@@ -409,10 +410,10 @@ int cmd_info(struct call *c)
     struct str name = STR_IN(&c->arena);
     str_add_safe(&name, name_text(m->ir, m->name), name_len(m->ir, m->name));
     out(c, "module       %s (%s)\n", str_text(&name), str_text(&path));
-    out(c, "size         %s instructions in %u computations\n", with_commas(&c->arena, module_ninstrs(m)), module_ncomps(m));
+    out(c, "size         %s in %s\n", counted(&c->arena, module_ninstrs(m), "instruction"), counted(&c->arena, module_ncomps(m), "computation"));
     info_devices(c);
-    out(c, "annotated    %" PRId64 " of %" PRId64 " parameters, %" PRId64 " Sharding calls; %d by you\n", annotated, n,
-        f->sharding_calls, document_strategy(doc)->nannotations);
+    out(c, "annotated    %" PRId64 " of %s, %s; %d by you\n", annotated, counted(&c->arena, n, "parameter"),
+        counted(&c->arena, f->sharding_calls, "Sharding call"), document_strategy(doc)->nannotations);
     out(c, "parameters   %" PRId64 ", %s in all\n", n, nice_bytes(&c->arena, total));
     static const char *const heads[] = { "", "", "", ">", "", NULL };
     struct table t;
@@ -429,7 +430,7 @@ int cmd_info(struct call *c)
     }
     table_print(c, &t, false);
     if (shown < n)
-        out(c, "             and %" PRId64 " smaller ones\n", n - shown);
+        out(c, "             and %s\n", counted(&c->arena, n - shown, "smaller one"));
     for (int k = 0; k < nlines; k++)
         out(c, "%s%s\n", k ? "             " : "unusual      ", lines[k]);
     struct str s = STR_IN(&c->arena);

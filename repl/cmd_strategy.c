@@ -155,8 +155,8 @@ static int annotate_targets(struct call *c, enum annotation_kind kind)
         json_put_int(&c->js, "annotated", n);
         json_put_string(&c->js, "sharding", hlo_text(c, all[0].sharding));
     } else if (!c->sh->quiet) {
-        const char *name = n == 1 ? tensor_name(c, list[0]) : arena_printf(&c->arena, "%" PRId64 " tensors", n);
-        out(c, "%s%s: %s%s\n", name, leaf >= 0 ? " (one leaf)" : "", spelled(c, all[0].sharding),
+        const char *name = leaf >= 0 ? c->args[0].text : n == 1 ? tensor_name(c, list[0]) : counted(&c->arena, n, "tensor");
+        out(c, "%s: %s%s\n", name, spelled(c, all[0].sharding),
             opened ? ", as a constraint behind it (? leaves a dimension open)"
                    : kind == ANNOTATE_CONSTRAIN ? ", as a constraint behind it" : "");
     }
@@ -202,7 +202,7 @@ int cmd_unshard(struct call *c)
         return call_failed(c);
     if (!c->json && !c->sh->quiet)
         out(c, "%s: no sharding of its own\n",
-            n == 1 ? tensor_name(c, list[0]) : arena_printf(&c->arena, "%" PRId64 " tensors", n));
+            n == 1 ? tensor_name(c, list[0]) : counted(&c->arena, n, "tensor"));
     return change_finish(c, before);
 }
 
@@ -244,7 +244,7 @@ int cmd_save(struct call *c)
     if (c->json)
         json_put_string(&c->js, "name", name);
     else if (!c->sh->quiet)
-        out(c, "saved as %s: %d annotations\n", name, document_strategy(c->sh->doc)->nannotations);
+        out(c, "saved as %s: %s\n", name, counted(&c->arena, document_strategy(c->sh->doc)->nannotations, "annotation"));
     return STATUS_OK;
 }
 
@@ -327,7 +327,7 @@ int cmd_strategies(struct call *c)
     row[0] = "(current)";
     row[1] = mesh_words(c, now);
     row[2] = arena_printf(&c->arena, "%d", now->nannotations);
-    row[3] = arena_printf(&c->arena, "%d edits to undo", depth_of(now));
+    row[3] = arena_printf(&c->arena, "%s to undo", counted(&c->arena, depth_of(now), "edit"));
     table_print(c, &t, true);
     if (document_module(doc))
         list_annotations(c, now);

@@ -246,6 +246,18 @@ static void say_advice(struct call *c, const struct propagation *p, instr_id w)
         out(c, "%s%s\n", k ? "            " : "try:        ", lines.v[k]);
 }
 
+/* The boundary is closed unless the header or an option opens it: the usual reason for a whole output. */
+static const char *closed_boundary(struct call *c, instr_id loaded, instr_id w, const struct propagation *p)
+{
+    const struct module *m = document_module(c->sh->doc);
+    if (document_annotation_of(c->sh->doc, w, NULL) >= 0 || instr_at(p->graph->module, w)->sharding.i ||
+        document_may_change(c->sh->doc, loaded, -1))
+        return NULL;
+    bool root = loaded.i == comp_at(m, m->entry)->root.i;
+    return arena_printf(&c->arena, "%s get no sharding from propagation here (allow_spmd_sharding_propagation_to_%s); set to_%s=true lets it",
+                        root ? "outputs" : "parameters", root ? "output" : "parameters", root ? "output" : "parameters");
+}
+
 static void say_operands(struct call *c, const struct propagation *p, instr_id w)
 {
     const struct instr *in = instr_at(p->graph->module, w);
@@ -285,6 +297,9 @@ static bool why_one(struct call *c, const struct propagation *p, const struct te
     if (n == 0) {
         out(c, "  %s\n", v->sharding.i ? dim >= 0 ? "nothing splits this dimension" : "nothing is recorded: it came with the module"
                                        : "no annotation reached it: it is whole (replicated) on every device");
+        const char *closed = v->sharding.i ? NULL : closed_boundary(c, v->instr, v->working, p);
+        if (closed)
+            out(c, "  %s\n", closed);
         say_operands(c, p, v->working);
     }
     static const char *const heads[] = { "", "", "", "", "", NULL };

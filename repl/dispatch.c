@@ -393,7 +393,7 @@ static bool unknown_option(struct call *c, const struct word *w)
     if (best)
         diag_hint(c->d, "did you mean '%s'?", best);
     else
-        diag_hint(c->d, "usage: %s %s", c->cmd->name, c->cmd->args);
+        diag_hint(c->d, "usage: %s%s%s", c->cmd->name, c->cmd->args[0] ? " " : "", c->cmd->args);
     return false;
 }
 
@@ -410,6 +410,8 @@ static bool sort_words(struct call *c, int n, const struct word *words)
         }
         if (!strcmp(w->text, "--json")) {
             c->json = true;
+            if (k == n - 1) /* what undo and strategies repeat is the command, not how it answered */
+                c->line = arena_strndup(&c->sh->arena, c->src->text + c->off, words[k - 1].off + words[k - 1].len - c->off);
             continue;
         }
         const char *name = option_spec(c, c->cmd->options, w->text, &sep, &used);
@@ -446,9 +448,9 @@ static bool check_call(struct call *c)
 {
     const struct command *cmd = c->cmd;
     if ((cmd->max >= 0 && c->n > cmd->max) || c->n < cmd->min) {
-        call_usage(c, c->n > cmd->max && cmd->max >= 0 ? cmd->max : -1, c->n < cmd->min ? "%s needs more" : "%s takes no more",
+        call_usage(c, c->n > cmd->max && cmd->max >= 0 ? cmd->max : -1, c->n < cmd->min ? "%s: an argument is missing" : "%s: no such argument is wanted",
                    cmd->name);
-        diag_hint(c->d, "usage: %s %s", cmd->name, cmd->args);
+        diag_hint(c->d, "usage: %s%s%s", cmd->name, cmd->args[0] ? " " : "", cmd->args);
         return false;
     }
     if ((cmd->flags & NEEDS_MODULE) && !document_module(c->sh->doc)) {

@@ -2,42 +2,408 @@
 #ifndef GSPMD_REPL_EXAMPLES_H
 #define GSPMD_REPL_EXAMPLES_H
 
-#define EX_load NULL
-#define EX_list NULL
-#define EX_info NULL
-#define EX_where NULL
-#define EX_export NULL
-#define EX_mesh NULL
-#define EX_shard NULL
-#define EX_constrain NULL
-#define EX_unshard NULL
-#define EX_set NULL
-#define EX_undo NULL
-#define EX_redo NULL
-#define EX_save NULL
-#define EX_restore NULL
-#define EX_strategies NULL
-#define EX_diff NULL
-#define EX_show NULL
-#define EX_why NULL
-#define EX_conflicts NULL
-#define EX_propagate NULL
-#define EX_comms NULL
-#define EX_blame NULL
-#define EX_reshard NULL
-#define EX_program NULL
-#define EX_partition NULL
-#define EX_doctor NULL
-#define EX_run NULL
-#define EX_verify NULL
-#define EX_plot NULL
-#define EX_expect NULL
-#define EX_echo NULL
-#define EX_time NULL
-#define EX_alias NULL
-#define EX_help NULL
-#define EX_apropos NULL
-#define EX_history NULL
-#define EX_quit NULL
+/* clang-format off */
+#define EX_load \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n"
+#define EX_list \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> list op:dot\n" \
+    "name  op   shape        operands\n" \
+    "h     dot  f32[64,512]  x, w1\n" \
+    "y     dot  f32[64,128]  a, w2\n" \
+    "gspmd> list in(h,1)\n" \
+    "name  op         shape         operands\n" \
+    "x     parameter  f32[64,128]\n" \
+    "w1    parameter  f32[128,512]\n" \
+    "h     dot        f32[64,512]   x, w1\n"
+#define EX_info \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> info\n" \
+    "module       mlp (models/mlp.json)\n" \
+    "size         8 instructions in 1 computation\n" \
+    "devices      8, mesh data=2 model=4\n" \
+    "annotated    0 of 3 parameters, 0 Sharding calls; 0 by you\n" \
+    "parameters   3, 544 KiB in all\n" \
+    "             w1  f32[128,512]       256 KiB\n" \
+    "             w2  f32[512,128]       256 KiB\n" \
+    "             x   f32[64,128]   32,768 bytes\n" \
+    "opcodes      parameter 3, dot 2, constant 1, maximum 1, broadcast 1\n"
+#define EX_where \
+    "gspmd> load models/transformer_layer.hlo\n" \
+    "...\n" \
+    "gspmd> where op:dot --limit=2\n" \
+    "dot.52  transformer_layer.py:39  jit(layer)/jit(main)/attention/bsd,dhk->bshk/dot_general  (line 72 of the module)\n" \
+    "dot.50  transformer_layer.py:37  jit(layer)/jit(main)/attention/bsd,dhk->bshk/dot_general  (line 77 of the module)\n" \
+    "and 6 more (--all shows them)\n"
+#define EX_export \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> export hlo -\n" \
+    "HloModule mlp, allow_spmd_sharding_propagation_to_parameters={true,false,true}, allow_spmd_sharding_propagation_to_output={true}\n" \
+    "\n" \
+    "ENTRY main {\n" \
+    "  x = f32[64,128] parameter(0)\n" \
+    "  w1 = f32[128,512] parameter(1), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n" \
+    "  w2 = f32[512,128] parameter(2)\n" \
+    "  h = f32[64,512] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" \
+    "  a.zero = f32[] constant(0)\n" \
+    "  a.zeros = f32[64,512] broadcast(a.zero), dimensions={}\n" \
+    "  a = f32[64,512] maximum(h, a.zeros)\n" \
+    "  ROOT y = f32[64,128] dot(a, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" \
+    "}\n"
+#define EX_mesh \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> mesh\n" \
+    "mesh data=2 model=4: 8 devices\n"
+#define EX_shard \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "w1: [_,model]\n" \
+    "5 of 8 shardings changed: w1 [_,model], w2 [model,_], h [_,model], a.zeros [_,model], ...\n" \
+    "collectives: 0 -> 1, 0 bytes -> 49,152 bytes a device\n" \
+    "gspmd> shard x P('data', None)\n" \
+    "x: [data,_]\n" \
+    "5 of 8 shardings changed: x [data,_], h [data,model], a.zeros [data,model], a [data,model], ...\n" \
+    "collectives: 1 as before, 49,152 bytes -> 24,576 bytes a device\n"
+#define EX_constrain \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> constrain h [data,?]\n" \
+    "h: [data,_], as a constraint behind it\n" \
+    "5 of 8 shardings changed: x [data,_], h [data,_], a.zeros [data,_], a [data,_], ...\n"
+#define EX_unshard \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "w1: [_,model]\n" \
+    "5 of 8 shardings changed: w1 [_,model], w2 [model,_], h [_,model], a.zeros [_,model], ...\n" \
+    "collectives: 0 -> 1, 0 bytes -> 49,152 bytes a device\n" \
+    "gspmd> unshard w1\n" \
+    "w1: no sharding of its own\n" \
+    "5 of 8 shardings changed: w1 replicated, w2 replicated, h replicated, a.zeros replicated, ...\n" \
+    "collectives: 1 -> 0, 49,152 bytes -> 0 bytes a device\n"
+#define EX_set \
+    "gspmd> set passes=spmd\n" \
+    "gspmd> set passes\n" \
+    "passes=spmd  spmd: the program as it leaves spmd-partitioning\n"
+#define EX_undo \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "w1: [_,model]\n" \
+    "5 of 8 shardings changed: w1 [_,model], w2 [model,_], h [_,model], a.zeros [_,model], ...\n" \
+    "collectives: 0 -> 1, 0 bytes -> 49,152 bytes a device\n" \
+    "gspmd> undo\n" \
+    "undone: shard w1 [_,model]\n" \
+    "5 of 8 shardings changed: w1 replicated, w2 replicated, h replicated, a.zeros replicated, ...\n" \
+    "collectives: 1 -> 0, 49,152 bytes -> 0 bytes a device\n"
+#define EX_redo \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> undo\n" \
+    "undone: mesh data=2 model=4\n" \
+    "gspmd> redo\n" \
+    "done again: mesh data=2 model=4\n"
+#define EX_save \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> save start\n" \
+    "saved as start: 0 annotations\n"
+#define EX_restore \
+    "gspmd> load models/mlp.json\n" \
+    "models/mlp.json: 8 instructions, 3 parameters\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "mesh data=2 model=4: 8 devices\n" \
+    "gspmd> save start\n" \
+    "saved as start: 0 annotations\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "w1: [_,model]\n" \
+    "5 of 8 shardings changed: w1 [_,model], w2 [model,_], h [_,model], a.zeros [_,model], ...\n" \
+    "collectives: 0 -> 1, 0 bytes -> 49,152 bytes a device\n" \
+    "gspmd> restore start\n" \
+    "restored: start\n" \
+    "5 of 8 shardings changed: w1 replicated, w2 replicated, h replicated, a.zeros replicated, ...\n" \
+    "collectives: 1 -> 0, 49,152 bytes -> 0 bytes a device\n"
+#define EX_strategies \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> save tensor\n" \
+    "saved as tensor: 1 annotation\n" \
+    "gspmd> strategies\n" \
+    "strategy   mesh            annotations\n" \
+    "tensor     data=2 model=4            1  current\n" \
+    "(current)  data=2 model=4            1  2 edits to undo\n" \
+    "  shard w1 [_,model]\n"
+#define EX_diff \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> save start\n" \
+    "saved as start: 0 annotations\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> diff start\n" \
+    "tensor   shape         before      after\n" \
+    "w1       f32[128,512]  -       ->  [_,model]\n" \
+    "w2       f32[512,128]  -       ->  [model,_]\n" \
+    "h        f32[64,512]   -       ->  [_,model]\n" \
+    "a.zeros  f32[64,512]   -       ->  [_,model]\n" \
+    "a        f32[64,512]   -       ->  [_,model]\n" \
+    "all-reduce: 0 -> 1\n" \
+    "bytes a device: 0 bytes -> 49,152 bytes\n"
+#define EX_show \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> show\n" \
+    "name     op         global        sharding   local         copies   bytes  origin\n" \
+    "w1       parameter  f32[128,512]  [_,model]  f32[128,128]       2  65,536  user\n" \
+    "w2       parameter  f32[512,128]  [model,_]  f32[128,128]       2  65,536  propagated\n" \
+    "h        dot        f32[64,512]   [_,model]  f32[64,128]        2  32,768  propagated\n" \
+    "a.zeros  broadcast  f32[64,512]   [_,model]  f32[64,128]        2  32,768  propagated\n" \
+    "a        maximum    f32[64,512]   [_,model]  f32[64,128]        2  32,768  propagated\n" \
+    "gspmd> show h\n" \
+    "h = dot\n" \
+    "  sharding   [_,model]   {devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n" \
+    "  global     f32[64,512]   128 KiB\n" \
+    "  local      f32[64,128]   32,768 bytes a device, 4 tiles, copies 2\n" \
+    "  origin     propagated from w1 (why h tells the way)\n"
+#define EX_why \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> why y\n" \
+    "y  f32[64,128]  replicated  {replicated}\n" \
+    "y   dot        replicated  from a: the result takes the split of the operand's batch and free dimensions (P-106)\n" \
+    "a   maximum    [_,model]   from h: an elementwise result is laid out as its operand (P-98)\n" \
+    "h   dot        [_,model]   from w1: the result takes the split of the operand's batch and free dimensions (P-106)\n" \
+    "w1  parameter  [_,model]   annotated by your shard w1 [_,model]\n" \
+    "try:        shard x [data,_]\n"
+#define EX_conflicts \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard x [model,_]; shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> conflicts\n" \
+    "h  [_,model]\n" \
+    "  w1 won with [_,model]; x offered [model,_]: no better than what the result has (P-106)\n"
+#define EX_propagate \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> propagate\n" \
+    "8 of 8 instructions have a sharding, 5 are split; 8 changes in 1 sweep\n"
+#define EX_comms \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> comms\n" \
+    "collective  name          shape         bytes  over   for  because\n" \
+    "all-reduce  all-reduce.1  f32[64,128]  49,152  model  y    partial sums of the contracting dimension (S-181)\n" \
+    "1 all-reduce; 49,152 bytes sent by each device\n" \
+    "by axis: model 49,152 bytes\n"
+#define EX_blame \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> blame all-reduce.1\n" \
+    "collective  name          shape         bytes  over   for  because\n" \
+    "all-reduce  all-reduce.1  f32[64,128]  49,152  model  y    partial sums of the contracting dimension (S-181)\n" \
+    "  for        y = dot f32[64,128]\n" \
+    "  operand    a  [_,model]\n" \
+    "  operand    w2  [model,_]\n" \
+    "  result     replicated\n" \
+    "  takes      dot.2 f32[64,128], of y\n" \
+    "  because    partial sums of the contracting dimension (S-181)\n" \
+    "why y tells where its sharding comes from\n"
+#define EX_reshard \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> reshard f32[16,16] [model,_] -> [_,model]\n" \
+    "[model,_] -> [_,model]   {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate} -> {devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n" \
+    "f32[16,16]: f32[4,16] on a device -> f32[16,4]\n" \
+    "collective  name          shape       bytes  over\n" \
+    "all-to-all  all-to-all.1  f32[4,4,4]    192  model\n" \
+    "all-to-all: 192 bytes sent by each device\n"
+#define EX_program \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> program\n" \
+    "HloModule mlp, num_partitions=8\n" \
+    "\n" \
+    "add {\n" \
+    "  parameter.1 = f32[] parameter(0)\n" \
+    "  parameter.2 = f32[] parameter(1)\n" \
+    "  ROOT add.1 = f32[] add(parameter.1, parameter.2)\n" \
+    "}\n" \
+    "\n" \
+    "ENTRY main_spmd {\n" \
+    "  x = f32[64,128] parameter(0), sharding={replicated}\n" \
+    "  w1 = f32[128,128] parameter(1), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n" \
+    "  w2 = f32[128,128] parameter(2), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n" \
+    "  dot.1 = f32[64,128] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" \
+    "  constant.1 = f32[] constant(0)\n" \
+    "  broadcast.1 = f32[64,128] broadcast(constant.1), dimensions={}\n" \
+    "  maximum.1 = f32[64,128] maximum(dot.1, broadcast.1)\n" \
+    "  dot.2 = f32[64,128] dot(maximum.1, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" \
+    "  ROOT all-reduce.1 = f32[64,128] all-reduce(dot.2), channel_id=1, replica_groups=[2,4]<=[8], use_global_device_ids=true, to_apply=add\n" \
+    "}\n"
+#define EX_partition \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> partition\n" \
+    "8 devices, 12 instructions each: 1 all-reduce; 49,152 bytes sent by each device\n"
+#define EX_doctor \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=3\n" \
+    "...\n" \
+    "gspmd> shard x [data,_]\n" \
+    "...\n" \
+    "gspmd> doctor\n" \
+    "4 values do not divide evenly:\n" \
+    "  h  [data,_]  1,024 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
+    "  a.zeros  [data,_]  1,024 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
+    "  a  [data,_]  1,024 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
+    "  x  [data,_]  256 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n"
+#define EX_run \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> run\n" \
+    "ran on 8 devices: 1 output\n" \
+    "  0  f32[64,128]\n"
+#define EX_verify \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> verify\n" \
+    "8 devices agree with the unpartitioned module (ring)\n"
+#define EX_plot \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> plot layout w1\n" \
+    "w1   f32[128,512]   [_,model]\n" \
+    "local f32[128,128], 4 tiles, 2 copies of each, 65536 bytes a device\n" \
+    "\n" \
+    "             0:128         128:256        256:384        384:512\n" \
+    "       ┌──────────────┬──────────────┬──────────────┬──────────────┐\n" \
+    "       │ ╱ ╱ ╱ ╱ ╱ ╱ ╱│╱ ╱ ╱ ╱ ╱ ╱ ╱ │ ╱ ╱ ╱ ╱ ╱ ╱ ╱│╱ ╱ ╱ ╱ ╱ ╱ ╱ │\n" \
+    "  0:128│╱ ╱ 0,4 x2  ╱ │ ╱  1,5 x2 ╱ ╱│╱ ╱ 2,6 x2  ╱ │ ╱  3,7 x2 ╱ ╱│\n" \
+    "       │ ╱ ╱ ╱ ╱ ╱ ╱ ╱│╱ ╱ ╱ ╱ ╱ ╱ ╱ │ ╱ ╱ ╱ ╱ ╱ ╱ ╱│╱ ╱ ╱ ╱ ╱ ╱ ╱ │\n" \
+    "       └──────────────┴──────────────┴──────────────┴──────────────┘\n" \
+    "\n" \
+    "numbers in a tile: the devices that hold it\n" \
+    " ╱ xN: N copies, one on each device named\n"
+#define EX_expect \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> expect no all-gather\n" \
+    "ok: no all-gather\n" \
+    "gspmd> expect bytes(model) < 1KiB\n" \
+    "       ^^^^^^^^^^^^^^^^^^^^^^^^^^ expected bytes(model) < 1KiB, found 49152\n" \
+    "(exit 1)\n"
+#define EX_echo \
+    "gspmd> echo these words\n" \
+    "these words\n"
+#define EX_time \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> time info > /dev/null\n"
+#define EX_alias \
+    "gspmd> alias mm mesh data=2 model=4\n" \
+    "gspmd> mm\n" \
+    "mesh data=2 model=4: 8 devices\n"
+#define EX_help \
+    "gspmd> help source\n" \
+    "source FILE\n" \
+    "    run the commands of a file\n" \
+    "    also: .\n"
+#define EX_apropos \
+    "gspmd> apropos annotation\n" \
+    "load        open a module: HLO text (.gz too) or a JSON model\n" \
+    "info        the module at a glance: devices, parameters by bytes, annotations, what is unusual\n" \
+    "export      write the module with its annotations, or the partitioned program\n" \
+    "mesh        name the grid of devices; alone: print it\n" \
+    "unshard     take an annotation away; --module: all that the dump brought\n" \
+    "strategies  saved strategies, and the annotations of the current one\n" \
+    "why         where a sharding comes from: rule by rule back to the annotation, and who lost\n"
+#define EX_history \
+    "gspmd> echo one\n" \
+    "one\n" \
+    "gspmd> history\n" \
+    "   1  echo one\n" \
+    "   2  history\n"
+#define EX_quit \
+    "gspmd> quit 3\n" \
+    "(exit 3)\n"
+/* clang-format on */
 
 #endif

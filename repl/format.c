@@ -17,6 +17,11 @@ const char *with_commas(struct arena *a, int64_t v)
     return str_text(&s);
 }
 
+const char *counted(struct arena *a, int64_t n, const char *noun)
+{
+    return arena_printf(a, "%s %s%s", with_commas(a, n), noun, n == 1 ? "" : "s");
+}
+
 const char *nice_bytes(struct arena *a, int64_t v)
 {
     if (v < 0)
@@ -87,6 +92,12 @@ const char *working_label(struct call *c, const struct graph *g, instr_id w)
     const struct module *m = document_module(c->sh->doc);
     if (source.i && source.i <= module_ninstrs(m))
         return tensor_name(c, source);
+    int k = document_annotation_of(c->sh->doc, w, NULL);
+    const struct strategy *now = document_strategy(c->sh->doc);
+    if (k >= 0 && k < now->nannotations)
+        return arena_printf(&c->arena, "the constraint on %s", tensor_name(c, now->annotations[k].target));
+    if (!instr_at(g->module, w)->name.i)
+        return arena_printf(&c->arena, "a %s of the pass", op_name((enum op_kind)instr_at(g->module, w)->op));
     struct str s = STR_IN(&c->arena);
     instr_label(g->module, w, true, &s);
     return str_text(&s);
@@ -149,6 +160,12 @@ static void add_cell(struct str *s, const char *text, int width, bool right, boo
         str_adds(s, "  ");
 }
 
+static void trim_end(struct str *s)
+{
+    while (s->n > 0 && s->s[s->n - 1] == ' ')
+        s->s[--s->n] = '\0';
+}
+
 void table_print(struct call *c, struct table *t, bool with_head)
 {
     int width[TABLE_COLUMNS] = { 0 };
@@ -177,15 +194,14 @@ void table_print(struct call *c, struct table *t, bool with_head)
         for (int k = 0; k <= last; k++)
             if (used[k])
                 add_cell(&c->out, t->head[k], width[k], t->right[k], k == last);
+        trim_end(&c->out);
         str_adds(&c->out, c->sh->color ? "\033[0m\n" : "\n");
     }
     for (int64_t r = 0; r < t->rows.n; r++) {
-        size_t before = c->out.n;
         for (int k = 0; k <= last; k++)
             if (used[k])
                 add_cell(&c->out, t->rows.v[r][k], width[k], t->right[k], k == last);
-        while (c->out.n > before && c->out.s[c->out.n - 1] == ' ')
-            c->out.s[--c->out.n] = '\0';
+        trim_end(&c->out);
         str_addc(&c->out, '\n');
     }
 }

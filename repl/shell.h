@@ -175,6 +175,7 @@ void table_print(struct call *c, struct table *t, bool with_head);
 /* ---- words for values (format.c) -------------------------------------------------------------------- */
 
 const char *with_commas(struct arena *a, int64_t v);  /* 41,212 */
+const char *counted(struct arena *a, int64_t n, const char *noun); /* 1 edit, 2 edits */
 const char *nice_bytes(struct arena *a, int64_t v);   /* 1,024 bytes; 25.0 MiB */
 const char *label_of(struct call *c, instr_id i);     /* of the loaded module, brief */
 const char *tensor_name(struct call *c, instr_id i);  /* argument name when it has one, else the label */

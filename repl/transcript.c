@@ -192,6 +192,8 @@ static bool run_steps(struct transcript *t, struct str *rewritten, int *passed, 
         if (status)
             str_addf(&h.text, "(exit %d)\n", status);
         const char *got = str_text(&h.text), *gend = got + h.text.n;
+        while (gend > got && gend[-1] == '\n' && (gend - 1 == got || gend[-2] == '\n'))
+            gend--;
         bool ok = fits(s->from, s->to, got, gend);
         *passed += ok;
         *failed += !ok;

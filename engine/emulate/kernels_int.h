@@ -131,7 +131,7 @@ static void N(shl)(const struct ew *e, void *out, const void *const *in, int64_t
     U mask = N(mask)(e), w = (U)dtype_bits(e->in.t);
     const U *a = in[0], *b = in[1];
     for (int64_t i = 0; i < n; i++) {
-        U s = b[i] & mask;
+        U s = (U)(b[i] & mask);
         ((U *)out)[i] = s >= w ? 0 : (U)(W(a[i]) << s);
     }
 }
@@ -141,7 +141,7 @@ static void N(shrl)(const struct ew *e, void *out, const void *const *in, int64_
     U mask = N(mask)(e), w = (U)dtype_bits(e->in.t);
     const U *a = in[0], *b = in[1];
     for (int64_t i = 0; i < n; i++) {
-        U s = b[i] & mask;
+        U s = (U)(b[i] & mask);
         ((U *)out)[i] = s >= w ? 0 : (U)(W(a[i] & mask) >> s);
     }
 }
@@ -152,7 +152,7 @@ static void N(shra)(const struct ew *e, void *out, const void *const *in, int64_
     int w = dtype_bits(e->in.t), up = 64 - w;
     const U *a = in[0], *b = in[1];
     for (int64_t i = 0; i < n; i++) {
-        U s = b[i] & mask;
+        U s = (U)(b[i] & mask);
         int64_t wide = (int64_t)(W(a[i]) << up) >> up; /* the sign bit of the real width */
         ((T *)out)[i] = (T)(wide >> (s >= (U)w ? w - 1 : (int)s));
     }

@@ -64,7 +64,8 @@ struct ev {
     enum dtype counter_type;
 };
 
-enum { MAX_DEPTH = 16, MAX_FRAMES = 1 << 16, MANY = UINT32_MAX };
+enum { MAX_DEPTH = 16, MAX_FRAMES = 1 << 16 };
+static const uint32_t MANY = UINT32_MAX; /* callers */
 
 static void ev_init(struct ev *e, const struct module *m, struct arena *a, int64_t *steps, int depth)
 {

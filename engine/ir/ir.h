@@ -314,7 +314,8 @@ bool instr_bool(const struct instr *i, enum attr_key k, bool dflt);
 const int64_t *instr_ints(const struct instr *i, enum attr_key k, int *n);
 /* Whether an IDENT or STRING attribute is this text: instr_is(i, ATTR_DIRECTION, "LT"). */
 bool instr_is(const struct module *m, const struct instr *i, enum attr_key k, const char *text);
-/* custom_call_target; "" when absent. NUL-terminated. */
+/* custom_call_target; "" when absent. NUL-terminated; interned, so not for worker threads (neither are
+ * the functions that make shapes or read metadata). */
 const char *instr_target(const struct module *m, const struct instr *i);
 
 static inline const struct shape *instr_shape(const struct module *m, instr_id i)

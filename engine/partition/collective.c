@@ -12,10 +12,10 @@
 /* ---- composing tilings ---------------------------------------------------------------------------- */
 
 /* The order that runs through these digits. */
-static order_id order_of_digits(struct spmd *s, int n, const struct digit *digits)
+order_id order_of_digits(struct spmd *s, int n, const struct digit *digits)
 {
-    int64_t sizes[RANK_ROOM], dims[RANK_ROOM];
-    int perm[RANK_ROOM], by[RANK_ROOM], back[RANK_ROOM], nback = 0;
+    int64_t sizes[RANK_ROOM] = { 0 }, dims[RANK_ROOM] = { 0 };
+    int perm[RANK_ROOM] = { 0 }, by[RANK_ROOM], back[RANK_ROOM], nback = 0;
     INVARIANT(n < RANK_ROOM, "%d digits", n);
     for (int i = 0; i < n; i++)
         by[i] = i;

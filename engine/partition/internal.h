@@ -140,6 +140,7 @@ instr_id axis_index_node(struct spmd *s, struct tiling devices, int axis);
 /* The digits that such an index is made of, major to minor, as arithmetic on the device number.
  * -1: the order is explicit, or the axis ends inside a digit. */
 int axis_digits(const struct spmd *s, struct tiling devices, int axis, struct digit *out);
+order_id order_of_digits(struct spmd *s, int n, const struct digit *digits); /* collective.c */
 /* Row-major index over the groups part of g of this device's group (s32 scalar). */
 instr_id group_index_node(struct spmd *s, const struct sharding_group *g);
 

@@ -16,6 +16,16 @@ void id_list_push(struct arena *a, struct id_list *l, instr_id i)
     l->v[l->n++] = i;
 }
 
+bool pass_interrupted(struct diag *d)
+{
+    if (!d)
+        return false;
+    const char *code = diag_stage(d, "interrupted");
+    diag_error(d, NULL, (struct span){ 0, 0 }, "interrupted");
+    diag_stage(d, code);
+    return false;
+}
+
 bool instr_is_root(const struct module *m, instr_id i)
 {
     return comp_at(m, instr_at(m, i)->comp)->root.i == i.i;

@@ -53,6 +53,8 @@ void edit_order(struct edit *e, comp_id c, bool root_last, struct arena *a, stru
 /* Writes computations back and makes g's origin, users, start, list and removed. */
 void edit_finish(struct edit *e, struct graph *g);
 
+/* Reports that the tick said stop; false. */
+bool pass_interrupted(struct diag *d);
 void id_list_push(struct arena *a, struct id_list *l, instr_id i);
 bool instr_is_root(const struct module *m, instr_id i);
 

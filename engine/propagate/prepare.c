@@ -176,7 +176,7 @@ static bool inline_calls(struct inliner *in)
                 in->copy_of = ARENA_ARRAY(e->arena, instr_id, in->ncopy_of);
             inline_call(in, i);
             if (!tick_poll(in->tick, "prepare", k, n))
-                return diag_error(in->d, NULL, (struct span){ 0, 0 }, "interrupted");
+                return pass_interrupted(in->d);
         }
     }
     return true;

@@ -45,14 +45,6 @@ static void pass_open(struct pass *p, struct propagation *out, const struct prop
     p->improved = ARENA_ARRAY(a, struct improved_slot, IMPROVED_SLOTS);
 }
 
-static bool interrupted(struct diag *d)
-{
-    const char *code = diag_stage(d, "interrupted");
-    diag_error(d, NULL, (struct span){ 0, 0 }, "interrupted");
-    diag_stage(d, code);
-    return false;
-}
-
 /* Stages: 0..3 the levels, 4 level 3 again, 5 the end. */
 static bool run(struct pass *p, level_fn *level_of)
 {
@@ -61,12 +53,12 @@ static bool run(struct pass *p, level_fn *level_of)
     slots_make(p);
     for (int level = 0; level <= LEVEL_LAST; level++)
         if (!level_of(p, level, level))
-            return interrupted(p->d);
+            return pass_interrupted(p->d);
     p->time = (struct prop_time){ 4, 0, 0, 0 };
     align_groups(p);
     relay_barriers(p);
     if (!level_of(p, 4, LEVEL_LAST))
-        return interrupted(p->d);
+        return pass_interrupted(p->d);
     p->time = (struct prop_time){ 5, 0, 0, 0 };
     relay_barriers(p);
     remove_barriers(p);
@@ -74,7 +66,7 @@ static bool run(struct pass *p, level_fn *level_of)
     return true;
 }
 
-/* P-none: shardings as they stand; the history is what the module gives. */
+/* No inference: shardings as they stand; the history is what the module gives. */
 static void run_none(struct pass *p)
 {
     p->now = ARENA_ARRAY(p->arena, sharding_id, p->n + 1);
@@ -108,6 +100,14 @@ static void history_make(struct propagation *out, const struct pass *p)
         out->writes[next[p->log.v[k].instr.i]++] = p->log.v[k].write;
 }
 
+/* The log was the pass's own. */
+static void log_drop(struct pass *p)
+{
+    p->log.v = NULL;
+    p->log.n = p->log.cap = 0;
+    p->look.stamp = NULL;
+}
+
 static bool work(struct propagation *out, const struct propagation_options *o, struct tick *tick,
                  struct arena *tmp, struct diag *d, level_fn *level_of)
 {
@@ -122,6 +122,7 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     else if (!run(p, level_of))
         return false;
     history_make(out, p);
+    log_drop(p);
     out->final = p->now;
     out->provided = p->provided;
     out->open = p->open;

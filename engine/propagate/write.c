@@ -20,7 +20,7 @@ static void record(struct pass *p, instr_id i, int64_t leaf, sharding_id before,
                                    .cause = cause,
                                    .before = before,
                                    .after = after };
-    vec_push(p->arena, &p->log, e);
+    vec_push(p->tmp, &p->log, e);
     if (p->time.seq < UINT16_MAX)
         p->time.seq++;
 }

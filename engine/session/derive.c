@@ -195,6 +195,28 @@ static void fill_options(const struct document *doc, const struct strategy *s, s
     };
 }
 
+bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf)
+{
+    struct fail_frame f;
+    if (!doc->module || !FAIL_ENTER(&f))
+        return true;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct propagation_options o;
+    fill_options(doc, doc->current, &tmp, &o);
+    const struct computation *entry = comp_at(doc->module, doc->module->entry);
+    bool may = true;
+    for (int64_t k = 0; k < entry->nparams && k < o.nto_parameters; k++)
+        if (entry->params[k].i == loaded.i)
+            may = o.to_parameters[k];
+    for (int64_t k = 0; k < o.nto_output && loaded.i == entry->root.i; k++)
+        if (leaf < 0 || leaf == k)
+            may = may && o.to_output[k];
+    arena_close(&tmp);
+    fail_leave(&f);
+    return may;
+}
+
 static bool make_propagation(struct document *doc, const struct strategy *s, struct derived *e, struct tick *t,
                              struct diag *d)
 {

@@ -108,6 +108,9 @@ bool strategy_collectives(struct document *doc, const struct strategy *s, const 
                           int64_t *n, int64_t *total, struct tick *t, struct diag *d) MUST_CHECK;
 const struct program *strategy_program(struct document *doc, const struct strategy *s, struct tick *t,
                                        struct diag *d);
+/* Whether propagation may give a sharding to this entry parameter, or to this leaf of the entry's
+ * root (-1: to all of it); true for every other instruction. */
+bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf);
 /* Index of the annotation that made instruction i of the working graph what it is; -1: none did. */
 int document_annotation_of(struct document *doc, instr_id working, struct diag *d);
 /* Derived results computed so far (not found in the memory of earlier ones): a counter for tests. */

@@ -219,6 +219,20 @@ static bool replaces(const struct annotation *new, const struct annotation *old)
     return new->kind == old->kind || new->kind == ANNOTATE_UNSHARD || old->kind == ANNOTATE_UNSHARD;
 }
 
+/* A device that is not there; -1: all are. */
+static int64_t missing_device(const struct document *doc, sharding_id s, int64_t n)
+{
+    const struct sharding *v = sharding_get(doc->ir->shardings, s);
+    if (v->kind == SHARDING_MAXIMAL)
+        return n > 0 && v->device >= n ? v->device : -1;
+    for (int64_t k = 0; v->kind == SHARDING_TUPLE && k < v->nelems; k++) {
+        const struct sharding *e = sharding_get(doc->ir->shardings, v->elems[k]);
+        if (e->kind == SHARDING_MAXIMAL && n > 0 && e->device >= n)
+            return e->device;
+    }
+    return -1;
+}
+
 static bool check_annotation(struct document *doc, const struct strategy *s, const struct annotation *a,
                              struct diag *d)
 {
@@ -232,7 +246,9 @@ static bool check_annotation(struct document *doc, const struct strategy *s, con
     }
     shape_id shape = a->leaf >= 0 ? shape_leaf(doc->ir, i->shape, a->leaf) : i->shape;
     const struct shape *v = shape_get(doc->ir, shape);
-    int64_t n = strategy_devices(doc, s);
+    int64_t n = strategy_devices(doc, s), missing = missing_device(doc, a->sharding, n);
+    if (missing >= 0)
+        return diag_error(d, NULL, (struct span){ 0, 0 }, "there is no device %" PRId64 ": they are 0 to %" PRId64, missing, n - 1);
     if (v->kind == SHAPE_ARRAY)
         return sharding_fits(doc->ir->shardings, a->sharding, v->rank, v->dims, n, NULL, (struct span){ 0, 0 }, d);
     const struct sharding *sh = sharding_get(doc->ir->shardings, a->sharding);

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/fail.h"
+
 /* Spans have 32 bits. */
 static const size_t MAX_TEXT = (size_t)3 << 30;
 
@@ -341,6 +343,24 @@ static bool refuse_form(struct diag *d, const struct source *s, enum form f)
 
 /* ---- loading ----------------------------------------------------------------------------------- */
 
+/* m if it is valid; else it is freed, also when checking it fails. */
+static struct module *verified(struct module *m, struct diag *d)
+{
+    const char *former = diag_stage(d, "verify");
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f)) {
+        module_free(m);
+        fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+    }
+    bool ok = module_verify(m, d);
+    fail_leave(&f);
+    diag_stage(d, former);
+    if (ok)
+        return m;
+    module_free(m);
+    return NULL;
+}
+
 static struct module *load(struct ir *c, struct source *s, struct tick *tick, struct diag *d)
 {
     enum form f = form_of(s->text, s->len);
@@ -351,13 +371,7 @@ static struct module *load(struct ir *c, struct source *s, struct tick *tick, st
     struct module *m = f == FORM_JSON ? json_model_read(c, s, d) : hlo_read(c, s, tick, d);
     if (!m)
         return NULL;
-    const char *former = diag_stage(d, "verify");
-    bool ok = module_verify(m, d);
-    diag_stage(d, former);
-    if (ok)
-        return m;
-    module_free(m);
-    return NULL;
+    return verified(m, d);
 }
 
 struct module *module_load(struct ir *c, const char *path, struct tick *tick, struct diag *d)

@@ -743,45 +743,54 @@ static void read_module(struct hlo *r)
         choose_entry(r);
 }
 
-/* The module is in no pass arena: it is freed on the way of a failure. */
-static bool guarded(struct hlo *r)
+struct module *module_of_source(struct ir *c, struct source *src)
 {
     struct fail_frame f;
     if (FAIL_ENTER(&f)) {
-        read_module(r);
+        struct module *m = module_new(c, (name_id){ 0 });
         fail_leave(&f);
-        return true;
+        m->source = src;
+        return m;
     }
-    freelocale(r->plain);
-    module_free(r->m);
+    source_free(src);
     fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+}
+
+static bool read_into(struct module *m, struct tick *tick, struct diag *d)
+{
+    struct arena hold = { 0 };
+    arena_open(&hold);
+    struct hlo *r = ARENA_NEW(&hold, struct hlo);
+    r->c = m->ir;
+    r->m = m;
+    r->src = m->source;
+    r->tick = tick;
+    r->d = d;
+    r->base = r->p = r->src->text;
+    r->end = r->base + r->src->len;
+    arena_open(&r->tmp);
+    map_init(&r->comps, &r->tmp);
+    fill_words(r);
+    r->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    read_module(r);
+    bool ok = r->nerrors == 0;
+    freelocale(r->plain);
+    arena_close(&r->tmp);
+    arena_close(&hold);
+    return ok;
 }
 
 struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d)
 {
+    struct module *m = module_of_source(c, src);
     const char *former = diag_stage(d, "parse");
-    struct arena hold = { 0 }, *tmp;
-    arena_open(&hold);
-    struct hlo *r = ARENA_NEW(&hold, struct hlo);
-    tmp = &r->tmp;
-    r->c = c;
-    r->src = src;
-    r->tick = tick;
-    r->d = d;
-    r->base = r->p = src->text;
-    r->end = src->text + src->len;
-    arena_open(tmp);
-    map_init(&r->comps, tmp);
-    fill_words(r);
-    r->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    r->m = module_new(c, (name_id){ 0 });
-    r->m->source = src;
-    (void)guarded(r);
-    struct module *m = r->m;
-    bool ok = r->nerrors == 0;
-    freelocale(r->plain);
-    arena_close(tmp);
-    arena_close(&hold);
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f)) { /* the module is in no pass arena: it is freed on the way of a failure */
+        module_free(m);
+        fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+    }
+    bool ok = read_into(m, tick, d);
+    fail_leave(&f);
     diag_stage(d, former);
     if (ok)
         return m;

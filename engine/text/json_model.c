@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "text/reader.h"
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
@@ -571,9 +572,8 @@ static void read_text(struct model *j, cJSON *volatile *keep)
 
 struct module *json_model_read(struct ir *c, struct source *src, struct diag *d)
 {
+    struct module *m = module_of_source(c, src);
     const char *former = diag_stage(d, "parse");
-    struct module *m = module_new(c, (name_id){ 0 });
-    m->source = src;
     cJSON *volatile root = NULL;
     struct fail_frame f;
     /* cJSON's tree and the module are not in arenas: they are freed on the way of a failure too. */

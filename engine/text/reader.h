@@ -152,6 +152,9 @@ static inline struct span span_of(const struct hlo *r, const char *at, size_t le
 bool hlo_expected(struct hlo *r, const char *what);
 bool hlo_want(struct hlo *r, char c, const char *what);
 
+/* A new module that owns src; src is freed also when there is no memory for one. */
+struct module *module_of_source(struct ir *c, struct source *src);
+
 /* ---- pieces ------------------------------------------------------------------------------------ */
 
 /* From an opening bracket or quote to behind the one that closes it; NULL: none does. */

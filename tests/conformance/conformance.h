@@ -39,8 +39,8 @@ void conformance_fail(struct conformance *c, const char *name, const char *expec
 void conformance_skip(struct conformance *c, const char *name, const char *why);
 
 /* Fields of an object: "", -1 and false when they are not there. */
-const char *json_text(const cJSON *o, const char *key);
-int64_t json_int(const cJSON *o, const char *key);
-bool json_true(const cJSON *o, const char *key);
+const char *field_text(const cJSON *o, const char *key);
+int64_t field_int(const cJSON *o, const char *key);
+bool field_true(const cJSON *o, const char *key);
 
 #endif

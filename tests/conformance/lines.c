@@ -39,7 +39,7 @@ void conformance_lines(const char *path, struct conformance *c, conformance_fn *
             conformance_fail(c, name, "a JSON object", "something else");
             continue;
         }
-        if (!c->only || strstr(json_text(o, "name"), c->only))
+        if (!c->only || strstr(field_text(o, "name"), c->only))
             fn(context, c, o);
         cJSON_Delete(o);
     }
@@ -71,19 +71,19 @@ void conformance_skip(struct conformance *c, const char *name, const char *why)
         printf("skip %s: %s\n", name, why);
 }
 
-const char *json_text(const cJSON *o, const char *key)
+const char *field_text(const cJSON *o, const char *key)
 {
     const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, key);
     return cJSON_IsString(x) ? x->valuestring : "";
 }
 
-int64_t json_int(const cJSON *o, const char *key)
+int64_t field_int(const cJSON *o, const char *key)
 {
     const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, key);
     return cJSON_IsNumber(x) ? (int64_t)x->valuedouble : -1;
 }
 
-bool json_true(const cJSON *o, const char *key)
+bool field_true(const cJSON *o, const char *key)
 {
     return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, key));
 }

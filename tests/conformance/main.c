@@ -81,7 +81,7 @@ static const struct kind *kind_of(const struct kind *kinds, const char *path)
 
 static void skip_line(void *context, struct conformance *c, const cJSON *o)
 {
-    conformance_skip(c, json_text(o, "name"), context);
+    conformance_skip(c, field_text(o, "name"), context);
 }
 
 static void run_file(const struct kind *kinds, const char *path, struct conformance *total)

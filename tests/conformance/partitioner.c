@@ -49,12 +49,12 @@ static void read_options(const cJSON *json, struct partition_options *p)
     partition_options_default(p);
     p->full = false;
     p->all_gather = false;
-    p->num_partitions = json_int(json, "num_devices");
+    p->num_partitions = field_int(json, "num_devices");
     x = at(o, "threshold_for_windowed_einsum_mib");
     p->windowed_einsum_mib = cJSON_IsNumber(x) ? (int64_t)x->valuedouble : 256;
-    p->unroll = json_true(o, "unroll_windowed_einsum");
-    p->bidirectional = json_true(o, "bidirectional_windowed_einsum");
-    p->choose_faster_windowed_einsum = json_true(o, "choose_faster_windowed_einsum");
+    p->unroll = field_true(o, "unroll_windowed_einsum");
+    p->bidirectional = field_true(o, "bidirectional_windowed_einsum");
+    p->choose_faster_windowed_einsum = field_true(o, "choose_faster_windowed_einsum");
     x = at(o, "conv_halo_exchange_always_on_lhs");
     if (x)
         p->halo_always_on_lhs = cJSON_IsTrue(x);
@@ -62,7 +62,7 @@ static void read_options(const cJSON *json, struct partition_options *p)
 
 static void run(struct one_case *c)
 {
-    const char *hlo = json_text(c->json, "hlo"), *name = json_text(c->json, "name");
+    const char *hlo = field_text(c->json, "hlo"), *name = field_text(c->json, "name");
     if (!strstr(hlo, "HloModule"))
         hlo = arena_printf(&c->arena, "HloModule module\n%s", hlo);
     c->module = module_load_text(c->ir, name, hlo, strlen(hlo), NULL, c->diag);
@@ -199,7 +199,7 @@ static void check_matches(struct one_case *c)
             continue;
         own_words(matcher, &op, &shape);
         instr_id root = comp_at(m, m->entry)->root;
-        if (shape && strcmp(json_text(e, "target"), "entry.root") == 0 &&
+        if (shape && strcmp(field_text(e, "target"), "entry.root") == 0 &&
             !shape_is(c, instr_at(m, root)->shape, shape))
             wrong(c, "the root is not of shape %s", shape);
         check_mentions(c, matcher);
@@ -214,7 +214,7 @@ static void check_checks(struct one_case *c)
     cJSON_ArrayForEach(e, at(c->json, "checks"))
     {
         char word[64];
-        const char *target = json_text(e, "target"), *op = json_text(e, "op");
+        const char *target = field_text(e, "target"), *op = field_text(e, "op");
         const cJSON *value = at(e, "value");
         if (at(e, "when"))
             continue;
@@ -245,7 +245,7 @@ static void check_bare(struct one_case *c)
 
 static void check(struct one_case *c)
 {
-    const char *error = json_text(c->json, "expect_error");
+    const char *error = field_text(c->json, "expect_error");
     const char *said = c->diag->msgs.n ? c->diag->msgs.v[0].text : "nothing said";
     if (error[0]) {
         if (c->program)
@@ -278,9 +278,9 @@ static void run_case(void *context, struct conformance *out, const cJSON *json)
     run(&c);
     check(&c);
     if (c.why.n)
-        conformance_fail(out, json_text(json, "name"), NULL, str_text(&c.why));
+        conformance_fail(out, field_text(json, "name"), NULL, str_text(&c.why));
     else
-        conformance_pass(out, json_text(json, "name"));
+        conformance_pass(out, field_text(json, "name"));
     program_free(c.program);
     propagation_free(c.shardings);
     module_free(c.module);

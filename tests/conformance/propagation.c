@@ -243,13 +243,13 @@ static void run_loaded(struct one_case *c)
 /* One case's test runs another pass of XLA first, one that copies constants for each user. */
 static bool needs_another_pass(const cJSON *json)
 {
-    return strstr(json_text(json, "notes"), "HloConstantSplitter[True] before the pass") != NULL;
+    return strstr(field_text(json, "notes"), "HloConstantSplitter[True] before the pass") != NULL;
 }
 
 static void run_case(void *context, struct conformance *out, const cJSON *json)
 {
     (void)context;
-    struct one_case c = { .json = json, .name = json_text(json, "name") };
+    struct one_case c = { .json = json, .name = field_text(json, "name") };
     if (needs_another_pass(json)) {
         conformance_skip(out, c.name, "its test runs XLA's constant splitter first");
         return;

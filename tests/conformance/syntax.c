@@ -148,7 +148,7 @@ static bool kind_print(struct run *r)
     struct sharding_note note;
     if (!read_sharding(r, field(r->input, "sharding"), &s, &note))
         return false;
-    print_anew(r, s, note, json_true(r->input, "include_metadata"), &r->got);
+    print_anew(r, s, note, field_true(r->input, "include_metadata"), &r->got);
     return answer_text(r);
 }
 
@@ -249,7 +249,7 @@ static bool kind_with_metadata(struct run *r)
     struct sharding_note note;
     sharding_id s;
     return read_note(r, &note, &s) && print_with_meta(r, s, &note, field(r->input, "metadata"),
-                                                      json_true(r->input, "overwrite"));
+                                                      field_true(r->input, "overwrite"));
 }
 
 static bool kind_without_metadata(struct run *r)
@@ -275,7 +275,7 @@ static bool kind_validate(struct run *r)
     for (int64_t i = 0; ok && i < n; i++) {
         const struct shape *leaf = shape_at(r, tuple ? shape_leaf(r->ir, shape, i) : shape);
         ok = sharding_fits(r->t, tuple ? x->elems[i] : s, leaf->rank, leaf->dims,
-                           json_int(r->input, "num_devices"), NULL, (struct span){ 0, 0 }, r->d);
+                           field_int(r->input, "num_devices"), NULL, (struct span){ 0, 0 }, r->d);
     }
     return answer_bool(r, ok);
 }
@@ -356,8 +356,8 @@ static bool kind_move_tiles(struct run *r)
 {
     sharding_id s;
     return read_sharding(r, field(r->input, "sharding"), &s, NULL) &&
-           answer_sharding(r, sharding_move_tiles(r->t, s, (int)json_int(r->input, "source_dim"),
-                                                  (int)json_int(r->input, "target_dim")));
+           answer_sharding(r, sharding_move_tiles(r->t, s, (int)field_int(r->input, "source_dim"),
+                                                  (int)field_int(r->input, "target_dim")));
 }
 
 static bool kind_first_target(struct run *r)
@@ -368,7 +368,7 @@ static bool kind_first_target(struct run *r)
            read_shape(r, field(r->input, "shape"), &shape) &&
            answer_int(r, sharding_move_target(r->t, shape_at(r, shape)->rank,
                                               shape_at(r, shape)->dims, s,
-                                              (int)json_int(r->input, "source_dim")));
+                                              (int)field_int(r->input, "source_dim")));
 }
 
 static bool kind_transpose(struct run *r)
@@ -420,7 +420,7 @@ static bool kind_retile(struct run *r)
     int dims[16], n = read_ints(field(r->input, "dims"), dims, 16);
     if (!read_sharding(r, field(r->input, "sharding"), &s, NULL))
         return false;
-    struct tiling a = sharding_retile(r->t, s, (int)json_int(r->input, "dim"), n, dims), e;
+    struct tiling a = sharding_retile(r->t, s, (int)field_int(r->input, "dim"), n, dims), e;
     tiling_print(r->t, a, &r->got);
     const char *want = cJSON_IsString(r->expected) ? r->expected->valuestring : "";
     size_t used;
@@ -436,7 +436,7 @@ static bool kind_along_dims(struct run *r)
     (void)read_ints(field(r->input, "target_dims"), tgt, 16);
     return read_sharding(r, field(r->input, "sharding"), &s, NULL) &&
            answer_sharding(r, sharding_along_dims(r->t, s, n, src, tgt,
-                                                  (int)json_int(r->input, "target_shape_rank")));
+                                                  (int)field_int(r->input, "target_shape_rank")));
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------- */
@@ -462,7 +462,7 @@ static bool grouped_on(struct run *r, const cJSON *in, struct sharding_group *g)
     if (!read_sharding(r, field(in, "sharding"), &s, NULL))
         return false;
     sharding_group_on(r->t, s, n, dims, k == n ? keep : NULL, g);
-    g->manual = json_true(in, "subgroup_manual");
+    g->manual = field_true(in, "subgroup_manual");
     return true;
 }
 
@@ -478,8 +478,8 @@ static bool grouped_manual(struct run *r, const cJSON *in, struct sharding_group
 static bool grouped_given(struct run *r, const cJSON *in, struct sharding_group *g)
 {
     int sizes[16];
-    *g = (struct sharding_group){ .data_rank = (int)json_int(in, "data_rank"),
-                                  .manual = json_true(in, "subgroup_manual") };
+    *g = (struct sharding_group){ .data_rank = (int)field_int(in, "data_rank"),
+                                  .manual = field_true(in, "subgroup_manual") };
     if (cJSON_GetArraySize(field(in, "device_groups")) < 1)
         return bad(r, "device_groups are missing");
     g->groups = groups_of(r, field(in, "device_groups"));
@@ -492,7 +492,7 @@ static bool grouped_given(struct run *r, const cJSON *in, struct sharding_group 
 
 static bool read_grouped(struct run *r, const cJSON *o, struct sharding_group *g)
 {
-    const char *kind = json_text(o, "kind");
+    const char *kind = field_text(o, "kind");
     const cJSON *in = field(o, "input");
     if (strcmp(kind, "grouped") == 0)
         return grouped_given(r, in, g);
@@ -501,8 +501,8 @@ static bool read_grouped(struct run *r, const cJSON *o, struct sharding_group *g
     if (strcmp(kind, "get_manual_subgroup") == 0)
         return grouped_manual(r, in, g);
     if (strcmp(kind, "grouped_replicated") == 0) {
-        sharding_group_on_replication(r->t, sharding_replicated(r->t), json_int(in, "num_groups"),
-                                      json_int(in, "num_tiles"), (int)json_int(in, "data_rank"), 0,
+        sharding_group_on_replication(r->t, sharding_replicated(r->t), field_int(in, "num_groups"),
+                                      field_int(in, "num_tiles"), (int)field_int(in, "data_rank"), 0,
                                       NULL, g);
         return true;
     }
@@ -598,7 +598,7 @@ static bool kind_uses_device(struct run *r)
     if (!read_sharding(r, field(r->input, "sharding"), &s, NULL))
         return false;
     const struct sharding *x = sharding_get(r->t, s);
-    int64_t device = json_int(r->input, "device");
+    int64_t device = field_int(r->input, "device");
     bool uses = x->kind != SHARDING_TUPLE && leaf_uses(r, s, device);
     for (int64_t i = 0; x->kind == SHARDING_TUPLE && i < x->nelems; i++)
         uses = uses || leaf_uses(r, x->elems[i], device);
@@ -632,7 +632,7 @@ static bool kind_tile_offset(struct run *r)
         !read_shape(r, field(r->input, "shape"), &shape))
         return false;
     const struct shape *x = shape_at(r, shape);
-    if (x->rank > 16 || !sharding_tile_index(r->t, s, json_int(r->input, "device"), index))
+    if (x->rank > 16 || !sharding_tile_index(r->t, s, field_int(r->input, "device"), index))
         return bad(r, "the device holds no tile");
     sharding_shard_dims(r->t, s, x->rank, x->dims, local);
     bool ok = cJSON_GetArraySize(r->expected) == x->rank;
@@ -684,11 +684,11 @@ static instr_id find_instr(const struct module *m, const char *name)
 /* given: result and other come from the case (null: none), else from the module. */
 static bool infer_dot(struct run *r, const cJSON *in, bool given, sharding_id *out)
 {
-    struct module *m = read_module(r, json_text(in, "hlo"));
+    struct module *m = read_module(r, field_text(in, "hlo"));
     if (!m)
         return false;
-    instr_id i = find_instr(m, json_text(in, "instr"));
-    int k = (int)json_int(in, "operand");
+    instr_id i = find_instr(m, field_text(in, "instr"));
+    int k = (int)field_int(in, "operand");
     struct dot_dims dd;
     bool ok = i.i != 0 && k >= 0 && k < 2;
     sharding_id result = { 0 }, other = { 0 };
@@ -713,8 +713,8 @@ static bool infer_dot(struct run *r, const cJSON *in, bool given, sharding_id *o
             .free = { dd.lhs_free, dd.rhs_free },
         };
         *out = sharding_infer_dot_operand(r->t, &dot, k, result, other,
-                                          json_true(in, "consider_other_operand"),
-                                          json_true(in, "may_combine_partial_sharding"));
+                                          field_true(in, "consider_other_operand"),
+                                          field_true(in, "may_combine_partial_sharding"));
     }
     module_free(m);
     return ok || bad(r, "no such dot");
@@ -737,8 +737,8 @@ static bool kind_same_result(struct run *r)
     sharding_id s[2];
     for (int i = 0; i < 2; i++) {
         const cJSON *call = cJSON_GetArrayItem(r->input, i);
-        bool given = strcmp(json_text(call, "kind"), "infer_dot_operand_from_shardings") == 0;
-        if (!given && strcmp(json_text(call, "kind"), "infer_dot_operand") != 0) {
+        bool given = strcmp(field_text(call, "kind"), "infer_dot_operand_from_shardings") == 0;
+        if (!given && strcmp(field_text(call, "kind"), "infer_dot_operand") != 0) {
             r->unknown = true;
             return false;
         }
@@ -750,10 +750,10 @@ static bool kind_same_result(struct run *r)
 
 static bool kind_module_config(struct run *r)
 {
-    struct module *m = read_module(r, json_text(r->input, "hlo"));
+    struct module *m = read_module(r, field_text(r->input, "hlo"));
     if (!m)
         return false;
-    bool to_output = strstr(json_text(r->input, "attribute"), "to_output") != NULL;
+    bool to_output = strstr(field_text(r->input, "attribute"), "to_output") != NULL;
     int64_t n = to_output ? m->nto_output : m->nto_parameters;
     const bool *v = to_output ? m->to_output : m->to_parameters;
     bool ok = cJSON_GetArraySize(r->expected) == n;
@@ -837,7 +837,7 @@ static void one_line(struct str *out, struct str *text)
 static void judge(void *context, struct conformance *c, const cJSON *line)
 {
     (void)context;
-    const char *name = json_text(line, "name"), *kind = json_text(line, "kind");
+    const char *name = field_text(line, "name"), *kind = field_text(line, "kind");
     struct run r = { .ir = ir_new(), .d = diag_new() };
     arena_open(&r.arena);
     r.t = r.ir->shardings;

@@ -12,11 +12,13 @@ for d in Makefile engine viz repl models scripts tests assets README.md; do
 done
 cd "$copy" || exit 1
 export GSPMD_SHARED="${GSPMD_SHARED:-$root/../shared}"
-make -s OPT=-O1 all unit >/dev/null 2>&1 || { echo "the tree does not build"; exit 1; }
+make -s OPT=-O1 test-build >/dev/null 2>&1 || { echo "the tree does not build"; exit 1; }
 passed=0 failed=0
-while IFS='|' read -r name file edit command; do
-    name=$(echo "$name" | xargs)
-    case $name in '' | \#*) continue ;; esac
+while IFS= read -r row; do
+    name=${row%% | *} rest=${row#* | }
+    file=${rest%% | *} rest=${rest#* | }
+    edit=${rest% | *} command=${rest##* | }
+    case $row in '' | \#*) continue ;; esac
     if [ $# -gt 0 ]; then
         case " $* " in *" $name "*) ;; *) continue ;; esac
     fi
@@ -27,7 +29,7 @@ while IFS='|' read -r name file edit command; do
     if cmp -s "$file" "$copy/original"; then
         echo "FAIL $name: the edit no longer applies to $file"
         failed=$((failed + 1))
-    elif ! make -s OPT=-O1 all unit >"$copy/log" 2>&1; then
+    elif ! make -s OPT=-O1 test-build >"$copy/log" 2>&1; then
         echo "FAIL $name: the mutant does not build"
         tail -3 "$copy/log"
         failed=$((failed + 1))
@@ -41,6 +43,6 @@ while IFS='|' read -r name file edit command; do
     cp -p "$copy/original" "$file"
     touch "$file"
 done <"$root/tests/mutants/list"
-make -s OPT=-O1 all unit >/dev/null 2>&1
+make -s OPT=-O1 test-build >/dev/null 2>&1
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

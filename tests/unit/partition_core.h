@@ -206,6 +206,19 @@ static inline void eval_pad(const struct instr *in, const struct tensor *x, int6
     }
 }
 
+/* x[m, a..] times w[a.., n], all but the first dimension of x contracted, in order. */
+static inline void eval_dot(const struct tensor *x, const struct tensor *w, struct tensor *r)
+{
+    int64_t depth = x->dims[0] ? x->n / x->dims[0] : 0, cols = w->dims[w->rank - 1];
+    for (int64_t i = 0; i < x->dims[0]; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            int64_t sum = 0;
+            for (int64_t k = 0; k < depth; k++)
+                sum += x->v[i * depth + k] * w->v[k * cols + j];
+            r->v[i * cols + j] = sum;
+        }
+}
+
 static inline void eval_local(struct machine *k, instr_id id, int64_t device)
 {
     const struct instr *in = instr_at(k->m, id);
@@ -251,6 +264,9 @@ static inline void eval_local(struct machine *k, instr_id id, int64_t device)
                 at[list[d]] = to[d];
             r->v[i] = x[0]->v[ravel(x[0], at)];
         }
+        return;
+    case OP_DOT:
+        eval_dot(x[0], x[1], r);
         return;
     case OP_SLICE:
         eval_slice(in, x[0], r);

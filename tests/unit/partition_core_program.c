@@ -318,22 +318,57 @@ static void test_refusals(void **state)
             "Manual all-reduce across devices that belong to different manual subgroups");
 }
 
+/* The program's result is the product of its parameters, as far as its devices hold it. */
+static void check_product(struct setup *t)
+{
+    struct machine k;
+    run_program(&k, t->program);
+    const struct program *p = t->program;
+    const struct shape *xs = shape_get(t->ir, p->param_shape[0]), *ws = shape_get(t->ir, p->param_shape[1]);
+    const struct shape *ys = shape_get(t->ir, p->result_shape);
+    for (int64_t d = 0; d < k.devices; d++) {
+        const struct tensor *r = value_of(&k, comp_at(k.m, k.m->entry)->root, d);
+        for (int64_t i = 0; i < r->n; i++) {
+            int64_t local[MAX_DIMS] = { 0 }, at[MAX_DIMS] = { 0 }, sum = 0;
+            unravel(r, i, local);
+            if (!global_index(t->ir->shardings, p->result_sharding, ys, d, local, at))
+                continue;
+            for (int64_t a = 0; a < xs->dims[1]; a++)
+                for (int64_t b = 0; b < xs->dims[2]; b++) {
+                    int64_t xi[3] = { at[0], a, b }, wi[3] = { a, b, at[1] };
+                    sum += element(xs, xi, 0) * element(ws, wi, 1);
+                }
+            assert_int_equal(r->v[i], sum);
+        }
+    }
+    arena_free(&k.arena);
+}
+
 /* ---- passes=full --------------------------------------------------------------------------------------------------- */
 
-/* A dot whose sum is cut again is a reduce-scatter, also inside groups, and the numbers are right. */
+/* A product over two dimensions, each split over one axis of a 2 x 2 mesh, or over one of both: what
+ * is cut again is scattered, what is left in a row is one sum. */
 static void test_reduce_scatter(void **state)
 {
     (void)state;
     static const struct {
-        const char *x, *w, *y;
-        int64_t scatters;
+        const char *x, *w, *y, *collectives;
     } rows[] = {
-        { "devices=[1,4]<=[4]", "devices=[4,1]<=[4]", "devices=[4,1]<=[4]", 1 },
-        { "devices=[1,4]<=[4]", "devices=[4,1]<=[4]", "devices=[1,4]<=[4]", 1 },
-        { "devices=[1,4]<=[4]", "devices=[4,1]<=[4]", "devices=[4,1]0,1,3,2", 0 },
-        { "devices=[1,4]<=[4]", "devices=[4,1]<=[4]", "replicated", 0 },
-        { "devices=[2,2]<=[4]", "devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate",
-          "devices=[4,1]<=[4]", 1 },
+        { "devices=[1,4,1]<=[4]", "devices=[4,1,1]<=[4]", "devices=[4,1]<=[4]", "reduce-scatter s32[4,8] 4" },
+        { "devices=[1,4,1]<=[4]", "devices=[4,1,1]<=[4]", "devices=[1,4]<=[4]", "reduce-scatter s32[16,2] 4" },
+        { "devices=[1,4,1]<=[4]", "devices=[4,1,1]<=[4]", "devices=[4,1]0,1,3,2",
+          "all-reduce s32[16,8] 4" },
+        { "devices=[1,4,1]<=[4]", "devices=[4,1,1]<=[4]", "devices=[4,1]<=[2,2]T(1,0)",
+          "reduce-scatter s32[4,8] 4" },
+        { "devices=[1,4,1]<=[4]", "devices=[4,1,1]<=[4]", "replicated", "all-reduce s32[16,8] 4" },
+        { "devices=[1,2,2]<=[4]", "devices=[2,2,1]<=[4]", "replicated", "all-reduce s32[16,8] 4" },
+        { "devices=[1,2,2]<=[4]", "devices=[2,2,1]<=[4]", "devices=[4,1]<=[4]", "reduce-scatter s32[4,8] 4" },
+        { "devices=[1,2,2]<=[4]", "devices=[2,2,1]<=[4]",
+          "devices=[2,1,2]<=[4] last_tile_dim_replicate",
+          "reduce-scatter s32[8,8] 2; all-reduce s32[8,8] 2" },
+        { "devices=[1,2,2]<=[4]", "devices=[2,2,1]<=[4]",
+          "devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate",
+          "reduce-scatter s32[16,4] 2; all-reduce s32[16,4] 2" },
     };
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         char text[1000];
@@ -341,15 +376,18 @@ static void test_reduce_scatter(void **state)
         struct partition_options o;
         partition_options_default(&o);
         (void)snprintf(text, sizeof text,
-                       "HloModule m\nENTRY e {\n  x = s32[16,8] parameter(0), sharding={%s}\n"
-                       "  w = s32[8,4] parameter(1), sharding={%s}\n"
-                       "  ROOT y = s32[16,4] dot(x, w), lhs_contracting_dims={1}, "
-                       "rhs_contracting_dims={0}, sharding={%s}\n}\n",
+                       "HloModule m\nENTRY e {\n  x = s32[16,4,4] parameter(0), sharding={%s}\n"
+                       "  w = s32[4,4,8] parameter(1), sharding={%s}\n"
+                       "  ROOT y = s32[16,8] dot(x, w), lhs_contracting_dims={1,2}, "
+                       "rhs_contracting_dims={0,1}, sharding={%s}\n}\n",
                        rows[i].x, rows[i].w, rows[i].y);
         setup_partition(&t, text, 4, &o);
         assert_non_null(t.program);
-        assert_int_equal(count_op(t.program, OP_REDUCE_SCATTER), rows[i].scatters);
-        assert_int_equal(count_op(t.program, OP_ALL_REDUCE), 1 - rows[i].scatters);
+        const char *got = setup_collectives(&t);
+        if (strcmp(got, rows[i].collectives) != 0)
+            fail_msg("%s x %s -> %s: %s, expected %s", rows[i].x, rows[i].w, rows[i].y, got,
+                     rows[i].collectives);
+        check_product(&t);
         setup_free(&t);
     }
 }

@@ -122,6 +122,52 @@ static void test_restored(void **state)
     bed_free(&b);
 }
 
+/* `set propagation=none`: what the module says, and nothing else. */
+static void test_none(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct why_candidate *list;
+    bed_load(&b, mlp);
+    struct propagation_options o = { .spmd = true, .none = true };
+    struct graph *g = graph_prepare(b.module, true, NULL, b.diag);
+    b.result = propagate(g, &o, NULL, b.diag);
+    assert_non_null(b.result);
+    assert_int_equal(bed_check(&b, "none", "x {devices=[2,1,2]<=[4] last_tile_dim_replicate}; d none; o none"), 0);
+    chain_is(&b, "x", -1, "x");
+    assert_int_equal(why_candidates(b.result, bed_working(&b, "d", 1), NULL, &b.arena, &list), 0);
+    bed_free(&b);
+}
+
+static bool stop(void *context, const char *what, int64_t done, int64_t total)
+{
+    (void)context;
+    (void)what;
+    return done < 0 && total < 0;
+}
+
+static void test_interrupted(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct str text = { 0 };
+    struct tick t = { .fn = stop };
+    struct arena a = { 0 };
+    text.arena = &a;
+    str_adds(&text, "HloModule m\nENTRY e {\n x0 = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n");
+    for (int k = 0; k < 500; k++)
+        str_addf(&text, " x%d = f32[8] negate(x%d)\n", k + 1, k);
+    str_adds(&text, " ROOT o = f32[8] abs(x500)\n}\n");
+    bed_load(&b, str_text(&text));
+    struct propagation_options o = { .spmd = true };
+    struct graph *g = graph_prepare(b.module, true, NULL, b.diag);
+    assert_null(propagate(g, &o, &t, b.diag));
+    assert_int_equal(b.diag->nerrors, 1);
+    assert_string_equal(b.diag->msgs.v[0].code, "interrupted");
+    arena_free(&a);
+    bed_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +176,8 @@ int main(void)
         cmocka_unit_test(test_candidates),
         cmocka_unit_test(test_annotations_have_no_candidates),
         cmocka_unit_test(test_restored),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
