@@ -29,6 +29,10 @@ CONF_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/conformance/*.c)))
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
 
+# READLINE=readline, editline (libedit) or none: what repl/line.c edits lines with.
+READLINE ?= readline
+READLINE_LIBS := $(if $(filter editline,$(READLINE)),-ledit)$(if $(filter readline,$(READLINE)),-lreadline)
+
 all: $(B)/gspmd $(B)/gspmd-conformance
 
 $(B)/engine/%.o: engine/%.c
@@ -39,7 +43,7 @@ $(B)/viz/%.o: viz/%.c
 	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
 $(B)/repl/%.o: repl/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
+	$(CC) $(CFLAGS) -DREADLINE_$(READLINE) -Iengine -I. -c $< -o $@
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
@@ -48,11 +52,10 @@ $(B)/libgspmd.a: $(ENGINE_OBJ)
 	rm -f $@ && ar rcs $@ $^
 $(B)/gspmd: $(REPL_OBJ) $(VIZ_OBJ) $(ENGINE_OBJ)
 	$(CC) $(LDFLAGS) $^ -o $@ $(READLINE_LIBS) $(LIBS)
-$(B)/gspmd-conformance: $(CONF_OBJ) $(VIZ_OBJ) $(ENGINE_OBJ)
-	$(CC) $(LDFLAGS) $^ -o $@ $(LIBS)
+# Cases ask the shell's commands, in the same process.
+$(B)/gspmd-conformance: $(CONF_OBJ) $(filter-out $(B)/repl/main.o,$(REPL_OBJ)) $(VIZ_OBJ) $(ENGINE_OBJ)
+	$(CC) $(LDFLAGS) $^ -o $@ $(READLINE_LIBS) $(LIBS)
 
-READLINE ?= readline
-READLINE_LIBS := $(if $(filter editline,$(READLINE)),-ledit,-lreadline)
 
 # A unit test tests/unit/LAYER_NAME.c links that layer and those below it: what links is what the
 # layer needs.
@@ -91,7 +94,7 @@ demo: setup
 SHARED ?= ../shared
 conformance: all
 	-$(B)/gspmd-conformance $(SHARED)/corpus $(SHARED)/cases
-	$(B)/gspmd-conformance --inputs $(SHARED)/inputs
+	$(B)/gspmd-conformance $(SHARED)/inputs
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd corpus $(SHARED)/corpus/propagation.jsonl
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd partitioner $(SHARED)/corpus/partitioner.jsonl
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd cases $(SHARED)/cases/cases.jsonl

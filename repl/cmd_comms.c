@@ -3,6 +3,9 @@
 
 #include "repl/commands.h"
 
+/* Permutes of more devices are told by their symbols, so that no answer grows with the mesh. */
+enum { MOST_LISTED_PAIRS = 4096 };
+
 /* ---- words for collectives ----------------------------------------------------------------------------- */
 
 const char *collective_axes(struct call *c, const struct collective *k, int *naxes, const char **names)
@@ -26,7 +29,18 @@ static const char *tiling_text(struct call *c, struct tiling t)
     return str_text(&s);
 }
 
-/* An order that no digits describe has no short form for groups: they are listed. */
+/* [2,4]<=[8]T(..) says rising digits over devices 0..n-1 only; other orders are listed. */
+static bool has_short_form(struct call *c, struct tiling groups)
+{
+    const struct order *o = order_get(document_ir(c->sh->doc)->shardings, groups.order);
+    if (o->explicit_)
+        return false;
+    for (int k = 0; k < o->ndigits; k++)
+        if (o->digits[k].reversed)
+            return false;
+    return true;
+}
+
 static const char *listed_groups(struct call *c, struct tiling groups)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
@@ -42,11 +56,8 @@ const char *groups_text(struct call *c, const struct collective *k)
 {
     if (k->kind == OP_COLLECTIVE_PERMUTE)
         return NULL;
-    if (k->groups.naxes == 2) {
-        struct shardings *t = document_ir(c->sh->doc)->shardings;
-        return order_get(t, k->groups.order)->digits || k->groups.dims[0] * k->groups.dims[1] == 1 ? tiling_text(c, k->groups)
-                                                                                                   : listed_groups(c, k->groups);
-    }
+    if (k->groups.naxes == 2)
+        return has_short_form(c, k->groups) ? tiling_text(c, k->groups) : listed_groups(c, k->groups);
     if (!k->raw)
         return NULL;
     if (k->raw->text)
@@ -99,46 +110,34 @@ static const char *served_label(struct call *c, const struct program *p, instr_i
     return str_text(&s);
 }
 
-/* Pairs of a permute as a list, when they are few. */
+/* Pairs of a permute, as the exported program lists them: a device that keeps its piece is a pair, too.
+ * -1: more than there is room for. */
 static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most, int64_t *out_pairs)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
-    int64_t n = 0;
     if (p->kind == PAIRS_LIST) {
         if (p->n > most)
             return -1;
         memcpy(out_pairs, p->list, (size_t)p->n * 2 * sizeof *out_pairs);
         return p->n;
     }
-    int64_t cells = order_get(t, p->from.order)->ndevices;
-    if (cells > 4096)
+    int64_t cells = order_get(t, p->from.order)->ndevices, n = 0, inner = 1;
+    if (cells > most)
         return -1;
-    int64_t index[32];
+    for (int k = p->axis + 1; p->kind == PAIRS_SHIFT && k < p->from.naxes; k++)
+        inner *= p->from.dims[k];
     for (int64_t cell = 0; cell < cells; cell++) {
-        int64_t from = order_device(t, p->from.order, cell), to;
-        if (p->kind == PAIRS_TILINGS) {
-            to = order_device(t, p->to.order, cell);
-            if (to == from)
-                continue;
-        } else {
-            if (p->from.naxes > 32)
-                return -1;
-            tiling_index(t, p->from, from, index);
-            int64_t size = p->from.dims[p->axis];
-            if (p->limit > 0 && index[p->axis] >= p->limit)
-                continue;
-            int64_t span = p->limit > 0 && p->wrap ? p->limit : size, at = index[p->axis] + p->shift;
+        int64_t to = cell;
+        if (p->kind == PAIRS_SHIFT) {
+            int64_t size = p->from.dims[p->axis], limit = p->limit ? p->limit : size, i = cell / inner % size, at = i + p->shift;
             if (p->wrap)
-                at = ((at % span) + span) % span;
-            if (at < 0 || at >= size || (p->limit > 0 && at >= p->limit))
+                at = (at % limit + limit) % limit;
+            if (i >= limit || at < 0 || at >= limit)
                 continue;
-            index[p->axis] = at;
-            to = tiling_device(t, p->from, index);
+            to = cell + (at - i) * inner;
         }
-        if (n == most)
-            return -1;
-        out_pairs[2 * n] = from;
-        out_pairs[2 * n++ + 1] = to;
+        out_pairs[2 * n] = order_device(t, p->from.order, cell);
+        out_pairs[2 * n++ + 1] = order_device(t, p->kind == PAIRS_TILINGS ? p->to.order : p->from.order, to);
     }
     return n;
 }
@@ -149,25 +148,15 @@ static void json_pairs(struct call *c, const struct permute_pairs *p)
         json_put_null(&c->js, "pairs");
         return;
     }
-    int64_t pairs[128];
-    int64_t n = list_pairs(c, p, 64, pairs);
+    int64_t most = p->kind == PAIRS_LIST ? p->n : MOST_LISTED_PAIRS;
+    int64_t *pairs = ARENA_ARRAY(&c->arena, int64_t, 2 * most + 2);
+    int64_t n = list_pairs(c, p, most, pairs);
     if (n >= 0) {
         json_put_open(&c->js, "pairs", '[');
         for (int64_t k = 0; k < n; k++) {
             json_open(&c->js, '[');
             json_int(&c->js, pairs[2 * k]);
             json_int(&c->js, pairs[2 * k + 1]);
-            json_close(&c->js, ']');
-        }
-        json_close(&c->js, ']');
-        return;
-    }
-    if (p->kind == PAIRS_LIST) {
-        json_put_open(&c->js, "pairs", '[');
-        for (int64_t k = 0; k < p->n; k++) {
-            json_open(&c->js, '[');
-            json_int(&c->js, p->list[2 * k]);
-            json_int(&c->js, p->list[2 * k + 1]);
             json_close(&c->js, ']');
         }
         json_close(&c->js, ']');
@@ -189,13 +178,20 @@ static void json_pairs(struct call *c, const struct permute_pairs *p)
 
 static const char *pairs_words(struct call *c, const struct permute_pairs *p)
 {
-    int64_t pairs[16];
-    int64_t n = p ? list_pairs(c, p, 8, pairs) : -1;
+    int64_t pairs[64];
+    int64_t n = p ? list_pairs(c, p, 32, pairs) : -1, shown = 0;
     if (n < 0)
         return p && p->kind == PAIRS_SHIFT ? arena_printf(&c->arena, "by %" PRId64 " along %s", p->shift, tiling_text(c, p->from)) : "";
     struct str s = STR_IN(&c->arena);
-    for (int64_t k = 0; k < n; k++)
-        str_addf(&s, "%s%" PRId64 "->%" PRId64, k ? " " : "", pairs[2 * k], pairs[2 * k + 1]);
+    for (int64_t k = 0; k < n; k++) {
+        if (pairs[2 * k] == pairs[2 * k + 1])
+            continue;
+        if (shown == 6) {
+            str_adds(&s, " ...");
+            break;
+        }
+        str_addf(&s, "%s%" PRId64 "->%" PRId64, shown++ ? " " : "", pairs[2 * k], pairs[2 * k + 1]);
+    }
     return str_text(&s);
 }
 

@@ -31,6 +31,7 @@ static bool read_leaf(struct call *c, const char *folder, int64_t k, const struc
     if (access(path, F_OK) != 0)
         return true;
     *found = true;
+    diag_stage(c->d, "io");
     return npy_read(path, s->dtype, s->rank, s->dims, out_t, c->d);
 }
 

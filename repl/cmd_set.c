@@ -86,6 +86,11 @@ static void *field(struct call *c, struct options *o, const struct option_row *r
     return r->shell ? (char *)c->sh + r->at : (char *)o + r->at;
 }
 
+static bool is_method(const struct option_row *r)
+{
+    return !r->shell && (r->at == PART(gather_method) || r->at == PART(scatter_method));
+}
+
 /* Fields behind WORDS are enums and ints, two are bools. */
 static int word_index(struct call *c, struct options *o, const struct option_row *r)
 {
@@ -95,7 +100,8 @@ static int word_index(struct call *c, struct options *o, const struct option_row
         return o->partition.best;
     if (!strcmp(r->name, "passes"))
         return !o->partition.full;
-    return *(int *)field(c, o, r);
+    int at = *(int *)field(c, o, r);
+    return is_method(r) && at > 0 ? at + 1 : at;
 }
 
 static void set_word(struct call *c, struct options *o, const struct option_row *r, int index)
@@ -108,7 +114,8 @@ static void set_word(struct call *c, struct options *o, const struct option_row 
     } else if (!strcmp(r->name, "passes")) {
         o->partition.full = !index;
     } else {
-        *(int *)field(c, o, r) = index;
+        /* The partitioner counts the plans of S-205 from 0; the first is the default. */
+        *(int *)field(c, o, r) = is_method(r) && index > 0 ? index - 1 : index;
     }
 }
 

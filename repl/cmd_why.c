@@ -1,10 +1,10 @@
-/* why: from a sharding back to the annotations. conflicts: where candidates lost. */
+/* why: from a sharding back to the annotations. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "repl/commands.h"
 
-static const char *rule_word(int rule)
+const char *rule_word(int rule)
 {
     switch ((enum prop_rule)rule) {
     case RULE_NONE: return "none";
@@ -26,7 +26,7 @@ static const char *rule_word(int rule)
 }
 
 /* The command or the line that annotated an instruction of the working graph; NULL: neither did. */
-static const char *annotated_by(struct call *c, const struct propagation *p, instr_id w)
+const char *annotated_by(struct call *c, const struct propagation *p, instr_id w)
 {
     struct document *doc = c->sh->doc;
     int k = document_annotation_of(doc, w, c->d);
@@ -44,37 +44,57 @@ static const char *annotated_by(struct call *c, const struct propagation *p, ins
     return line ? arena_printf(&c->arena, "the module, line %d", line) : "the module";
 }
 
-static instr_id loaded_of(struct call *c, const struct propagation *p, instr_id w)
+instr_id loaded_of(struct call *c, const struct propagation *p, instr_id w)
 {
     instr_id source = p->graph->origin[w.i].source;
     return source.i && source.i <= module_ninstrs(document_module(c->sh->doc)) ? source : (instr_id){ 0 };
 }
 
-static const char *place_of_working(struct call *c, const struct propagation *p, instr_id w)
+const char *place_of_working(struct call *c, const struct propagation *p, instr_id w)
 {
     return place_of(c, loaded_of(c, p, w));
 }
 
 /* ---- the chain -------------------------------------------------------------------------------------- */
 
+void json_write(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
+                const char *rule_text)
+{
+    json_put_string(&c->js, "instruction", working_label(c, p->graph, w));
+    json_put_string(&c->js, "opcode", op_name((enum op_kind)instr_at(p->graph->module, w)->op));
+    json_put_string(&c->js, "before", hlo_text(c, write->before));
+    json_put_string(&c->js, "after", hlo_text(c, write->after));
+    json_put_string(&c->js, "rule", rule_word(write->rule));
+    json_put_string(&c->js, "text", rule_text);
+    json_put_string(&c->js, "from", write->cause.i ? working_label(c, p->graph, write->cause) : NULL);
+    json_put_int(&c->js, "stage", write->time.stage);
+    json_put_int(&c->js, "sweep", write->time.iteration);
+    const char *place = place_of_working(c, p, w);
+    if (place[0])
+        json_put_string(&c->js, "source", place);
+    if (write->rule == RULE_ANNOTATION)
+        json_put_string(&c->js, "annotated_by", annotated_by(c, p, w));
+}
+
 static void json_step(struct call *c, const struct propagation *p, const struct why_step *s)
 {
     json_open(&c->js, '{');
-    json_put_string(&c->js, "instruction", working_label(c, p->graph, s->instr));
-    json_put_string(&c->js, "opcode", op_name((enum op_kind)instr_at(p->graph->module, s->instr)->op));
-    json_put_string(&c->js, "before", hlo_text(c, s->write.before));
-    json_put_string(&c->js, "after", hlo_text(c, s->write.after));
-    json_put_string(&c->js, "rule", rule_word(s->write.rule));
-    json_put_string(&c->js, "text", s->rule_text);
-    json_put_string(&c->js, "from", s->write.cause.i ? working_label(c, p->graph, s->write.cause) : NULL);
-    json_put_int(&c->js, "stage", s->write.time.stage);
-    json_put_int(&c->js, "sweep", s->write.time.iteration);
-    const char *place = place_of_working(c, p, s->instr);
-    if (place[0])
-        json_put_string(&c->js, "source", place);
-    if (s->write.rule == RULE_ANNOTATION)
-        json_put_string(&c->js, "annotated_by", annotated_by(c, p, s->instr));
+    json_write(c, p, s->instr, &s->write, s->rule_text);
     json_close(&c->js, '}');
+}
+
+const char *cause_words(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
+                        const char *rule_text)
+{
+    const char *by = write->rule == RULE_ANNOTATION ? annotated_by(c, p, w) : NULL;
+    struct str words = STR_IN(&c->arena);
+    if (by)
+        str_addf(&words, "annotated by %s", by);
+    else if (write->cause.i)
+        str_addf(&words, "from %s: ", working_label(c, p->graph, write->cause));
+    if (!by && rule_text)
+        str_adds(&words, rule_text);
+    return str_text(&words);
 }
 
 static void say_step(struct call *c, const struct propagation *p, struct table *t, const struct why_step *s)
@@ -83,15 +103,7 @@ static void say_step(struct call *c, const struct propagation *p, struct table *
     row[0] = working_label(c, p->graph, s->instr);
     row[1] = op_name((enum op_kind)instr_at(p->graph->module, s->instr)->op);
     row[2] = spelled(c, s->write.after.i ? s->write.after : p->final[s->instr.i]);
-    const char *by = s->write.rule == RULE_ANNOTATION ? annotated_by(c, p, s->instr) : NULL;
-    struct str words = STR_IN(&c->arena);
-    if (by)
-        str_addf(&words, "annotated by %s", by);
-    else if (s->write.cause.i)
-        str_addf(&words, "from %s: ", working_label(c, p->graph, s->write.cause));
-    if (!by && s->rule_text)
-        str_adds(&words, s->rule_text);
-    row[3] = str_text(&words);
+    row[3] = cause_words(c, p, s->instr, &s->write, s->rule_text);
     row[4] = place_of_working(c, p, s->instr);
 }
 
@@ -266,27 +278,106 @@ static void say_operands(struct call *c, const struct propagation *p, instr_id w
             p->final[in->operands[k].i].i ? spelled(c, p->final[in->operands[k].i]) : "no sharding");
 }
 
-static bool why_one(struct call *c, const struct propagation *p, const struct tensor_view *v, int dim)
+/* Dimensions that are split: each may have come its own way. */
+static int split_dims(struct call *c, const struct tensor_view *v, int *dims, int most)
+{
+    struct ir *ir = document_ir(c->sh->doc);
+    const struct shape *shape = shape_get(ir, instr_at(document_module(c->sh->doc), v->instr)->shape);
+    int n = 0;
+    if (shape->kind != SHAPE_ARRAY || !v->sharding.i || sharding_get(ir->shardings, v->sharding)->kind != SHARDING_TILED)
+        return 0;
+    for (int d = 0; d < shape->rank && n < most; d++)
+        if (sharding_tile(ir->shardings, v->sharding, d) > 1)
+            dims[n++] = d;
+    return n;
+}
+
+static void json_chain(struct call *c, const struct propagation *p, const struct tensor_view *v, int dim)
+{
+    struct why_step *steps;
+    int n = why_chain(p, v->working, dim, &c->arena, &steps);
+    json_put_open(&c->js, "chain", '[');
+    for (int k = 0; k < n; k++)
+        json_step(c, p, &steps[k]);
+    json_close(&c->js, ']');
+}
+
+static void json_why(struct call *c, const struct propagation *p, const struct tensor_view *v, int dim)
 {
     const struct module *m = document_module(c->sh->doc);
-    struct why_step *steps = NULL;
-    int n = why_chain(p, v->working, dim, &c->arena, &steps);
+    json_open(&c->js, '{');
+    json_put_string(&c->js, "name", name_text(m->ir, instr_at(m, v->instr)->name));
+    json_put_string(&c->js, "sharding", hlo_text(c, v->sharding));
+    json_put_string(&c->js, "origin", origin_name((int)v->origin));
+    json_chain(c, p, v, dim);
+    int dims[16];
+    int n = dim < 0 ? split_dims(c, v, dims, 16) : 0;
+    if (n > 1) {
+        json_put_open(&c->js, "by_dimension", '[');
+        for (int k = 0; k < n; k++) {
+            json_open(&c->js, '{');
+            json_put_int(&c->js, "dimension", dims[k]);
+            json_chain(c, p, v, dims[k]);
+            json_close(&c->js, '}');
+        }
+        json_close(&c->js, ']');
+    }
+    json_put_open(&c->js, "lost", '[');
+    say_losers(c, p, v->working, true);
+    json_close(&c->js, ']');
+    say_advice(c, p, v->working);
+    json_close(&c->js, '}');
+}
+
+static bool same_chain(const struct why_step *a, int na, const struct why_step *b, int nb)
+{
+    if (na != nb)
+        return false;
+    for (int k = 0; k < na; k++)
+        if (a[k].instr.i != b[k].instr.i || a[k].write.cause.i != b[k].write.cause.i)
+            return false;
+    return true;
+}
+
+static void say_chain(struct call *c, const struct propagation *p, const struct why_step *steps, int n)
+{
+    static const char *const heads[] = { "", "", "", "", "", NULL };
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    for (int k = 0; k < n; k++)
+        say_step(c, p, &t, &steps[k]);
+    table_print(c, &t, false);
+}
+
+/* One chain, or one for each split dimension where their ways part. */
+static int say_chains(struct call *c, const struct propagation *p, const struct tensor_view *v, int dim)
+{
+    int dims[16], len[16], n = dim < 0 ? split_dims(c, v, dims, 16) : 0;
+    struct why_step *steps[16];
+    bool part = false;
+    for (int k = 0; k < n; k++) {
+        len[k] = why_chain(p, v->working, dims[k], &c->arena, &steps[k]);
+        part |= !same_chain(steps[0], len[0], steps[k], len[k]);
+    }
+    if (n < 2 || !part) {
+        n = why_chain(p, v->working, dim, &c->arena, &steps[0]);
+        say_chain(c, p, steps[0], n);
+        return n;
+    }
+    for (int k = 0; k < n; k++) {
+        out(c, "dimension %d\n", dims[k]);
+        say_chain(c, p, steps[k], len[k]);
+    }
+    return 1;
+}
+
+static bool why_one(struct call *c, const struct propagation *p, const struct tensor_view *v, int dim)
+{
     if (c->json) {
-        json_open(&c->js, '{');
-        json_put_string(&c->js, "name", name_text(m->ir, instr_at(m, v->instr)->name));
-        json_put_string(&c->js, "sharding", hlo_text(c, v->sharding));
-        json_put_string(&c->js, "origin", origin_name((int)v->origin));
-        json_put_open(&c->js, "chain", '[');
-        for (int k = 0; k < n; k++)
-            json_step(c, p, &steps[k]);
-        json_close(&c->js, ']');
-        json_put_open(&c->js, "lost", '[');
-        say_losers(c, p, v->working, true);
-        json_close(&c->js, ']');
-        say_advice(c, p, v->working);
-        json_close(&c->js, '}');
+        json_why(c, p, v, dim);
         return true;
     }
+    const struct module *m = document_module(c->sh->doc);
     const struct instr *in = instr_at(m, v->instr);
     const char *hlo = hlo_text(c, v->sharding), *spell = v->sharding.i ? spelled(c, v->sharding) : "no sharding";
     out(c, "%s  %s  %s%s%s", tensor_name(c, v->instr), shape_text(c, in->shape), spell, hlo && strcmp(hlo, spell) ? "  " : "",
@@ -294,7 +385,7 @@ static bool why_one(struct call *c, const struct propagation *p, const struct te
     if (dim >= 0)
         out(c, "  dimension %d", dim);
     out(c, "\n");
-    if (n == 0) {
+    if (say_chains(c, p, v, dim) == 0) {
         out(c, "  %s\n", v->sharding.i ? dim >= 0 ? "nothing splits this dimension" : "nothing is recorded: it came with the module"
                                        : "no annotation reached it: it is whole (replicated) on every device");
         const char *closed = v->sharding.i ? NULL : closed_boundary(c, v->instr, v->working, p);
@@ -302,15 +393,55 @@ static bool why_one(struct call *c, const struct propagation *p, const struct te
             out(c, "  %s\n", closed);
         say_operands(c, p, v->working);
     }
-    static const char *const heads[] = { "", "", "", "", "", NULL };
-    struct table t;
-    table_init(&t, &c->arena, heads);
-    for (int k = 0; k < n; k++)
-        say_step(c, p, &t, &steps[k]);
-    table_print(c, &t, false);
     say_losers(c, p, v->working, false);
     say_advice(c, p, v->working);
     return true;
+}
+
+/* The dimension that an axis of the mesh splits, by the sharding as it is spelled; -1: none. */
+static int64_t dim_of_axis(struct call *c, sharding_id s, const char *axis)
+{
+    struct str t = STR_IN(&c->arena);
+    if (!s.i)
+        return -1;
+    sharding_spell(document_ir(c->sh->doc)->shardings, document_mesh(c->sh->doc), s, SPELL_AXES, &t);
+    size_t n = strlen(axis);
+    int64_t dim = 0;
+    int depth = 0;
+    bool begins = false; /* an entry or an axis of one */
+    for (const char *p = str_text(&t); *p; p++) {
+        if (begins && !strncmp(p, axis, n) && p[n] && strchr(",)]:", p[n]))
+            return dim;
+        begins = *p == '[' || *p == '(' || *p == ',';
+        depth += (*p == '(') - (*p == ')');
+        dim += *p == ',' && depth == 0;
+    }
+    return -1;
+}
+
+/* `why T 1`, `why T model` */
+static bool read_dim(struct call *c, instr_id i, int64_t *dim)
+{
+    const struct word *w = &c->args[1];
+    const struct shape *shape = shape_get(document_ir(c->sh->doc), instr_at(document_module(c->sh->doc), i)->shape);
+    if (parse_i64(w->text, w->n, dim) == w->n && *dim >= 0) {
+        if (shape->kind != SHAPE_ARRAY || *dim < shape->rank)
+            return true;
+        call_usage(c, 1, "%s has dimensions 0 to %d", tensor_name(c, i), shape->rank - 1);
+        return false;
+    }
+    const struct mesh *mesh = document_mesh(c->sh->doc);
+    if (!mesh || mesh_find_axis(mesh, w->text, w->n) < 0) {
+        call_usage(c, 1, "neither a dimension's number nor an axis of the mesh");
+        return false;
+    }
+    struct tensor_view v;
+    if (!document_view(c->sh->doc, i, 0, &v, call_tick(c), c->d))
+        return false;
+    *dim = dim_of_axis(c, v.sharding, w->text);
+    if (*dim < 0)
+        call_usage(c, 1, "%s is not split by %s: %s", tensor_name(c, i), w->text, spelled(c, v.sharding));
+    return *dim >= 0;
 }
 
 int cmd_why(struct call *c)
@@ -319,14 +450,8 @@ int cmd_why(struct call *c)
     int64_t leaf, dim = -1;
     if (!arg_tensor(c, 0, &i, &leaf))
         return call_failed(c);
-    const struct module *m = document_module(c->sh->doc);
-    const struct shape *shape = shape_get(m->ir, instr_at(m, i)->shape);
-    if (c->n > 1) {
-        if (parse_i64(c->args[1].text, c->args[1].n, &dim) != c->args[1].n || dim < 0)
-            return call_usage(c, 1, "not a dimension's number");
-        if (shape->kind == SHAPE_ARRAY && dim >= shape->rank)
-            return call_usage(c, 1, "%s has dimensions 0 to %d", tensor_name(c, i), shape->rank - 1);
-    }
+    if (c->n > 1 && !read_dim(c, i, &dim))
+        return call_failed(c);
     const struct propagation *p = document_propagation(c->sh->doc, call_tick(c), c->d);
     if (!p)
         return call_failed(c);
@@ -357,119 +482,4 @@ int cmd_why(struct call *c)
     if (c->json)
         json_close(&c->js, ']');
     return ok ? STATUS_OK : call_failed(c);
-}
-
-/* ---- conflicts ---------------------------------------------------------------------------------------- */
-
-struct conflict {
-    instr_id instr; /* working graph */
-    struct why_candidate winner, loser;
-};
-
-/* Whether w's neighbours are laid out in more than one way: the others need no look. */
-static bool may_conflict(const struct propagation *p, instr_id w, const struct users *users)
-{
-    const struct module *m = p->graph->module;
-    const struct instr *in = instr_at(m, w);
-    sharding_id first = { 0 };
-    if (shape_get(m->ir, in->shape)->kind != SHAPE_ARRAY)
-        return false;
-    for (uint32_t k = 0; k < in->noperands + users_count(users, w); k++) {
-        instr_id next = k < in->noperands ? in->operands[k] : users_of(users, w)[k - in->noperands];
-        sharding_id s = p->final[next.i];
-        if (!s.i || !sharding_is_tiled(m->ir->shardings, s) || s.i == first.i)
-            continue;
-        if (first.i)
-            return true;
-        first = s;
-    }
-    return first.i && first.i != p->final[w.i].i;
-}
-
-/* A candidate agrees with the result when the result splits at least as finely, along the same lines. */
-static bool agrees(struct shardings *t, const struct shape *shape, sharding_id offered, sharding_id final)
-{
-    return offered.i == final.i ||
-           (final.i && sharding_get(t, final)->kind == SHARDING_TILED && sharding_data_rank(t, offered) == shape->rank &&
-            sharding_data_rank(t, final) == shape->rank && sharding_is_subtiling(t, shape->rank, shape->dims, final, offered));
-}
-
-/* What w's neighbours would offer at the end, and did not get. */
-static bool find_conflict(struct call *c, const struct propagation *p, instr_id w, struct arena *tmp, struct conflict *out_c)
-{
-    struct shardings *t = document_ir(c->sh->doc)->shardings;
-    sharding_id final = p->final[w.i];
-    const struct shape *shape = instr_shape(p->graph->module, w);
-    struct why_candidate win = { 0 }, lose = { 0 }, *list;
-    int n = why_candidates(p, w, NULL, tmp, &list);
-    for (int v = 0; v < n; v++) {
-        if (!list[v].offered.i || sharding_get(t, list[v].offered)->kind != SHARDING_TILED ||
-            sharding_num_tiles(t, list[v].offered) <= 1)
-            continue;
-        if (agrees(t, shape, list[v].offered, final)) {
-            if (!win.from.i)
-                win = list[v];
-        } else if (!lose.from.i) {
-            lose = list[v];
-        }
-    }
-    if (!lose.from.i)
-        return false;
-    /* The one that came first is who brought the result. */
-    for (uint32_t k = p->first[w.i]; k < p->first[w.i + 1] && !win.from.i; k++)
-        if (p->writes[k].cause.i && p->writes[k].cause.i != lose.from.i)
-            win = (struct why_candidate){ .from = p->writes[k].cause, .offered = p->writes[k].after };
-    *out_c = (struct conflict){ .instr = w, .winner = win, .loser = lose };
-    return true;
-}
-
-int cmd_conflicts(struct call *c)
-{
-    const struct propagation *p = document_propagation(c->sh->doc, call_tick(c), c->d);
-    if (!p)
-        return call_failed(c);
-    VEC(struct conflict) found = { 0 };
-    struct users users;
-    users_make(p->graph->module, &c->arena, &users);
-    for (uint32_t k = 1; k <= module_ninstrs(p->graph->module); k++) {
-        if (!may_conflict(p, (instr_id){ k }, &users))
-            continue;
-        if (!tick_now(call_tick(c), "conflicts", k, module_ninstrs(p->graph->module)))
-            return call_error(c, STATUS_INTERRUPTED, "interrupted", "interrupted");
-        struct arena tmp = { 0 };
-        arena_open(&tmp);
-        struct conflict x;
-        if (find_conflict(c, p, (instr_id){ k }, &tmp, &x))
-            vec_push(&c->arena, &found, x);
-        arena_close(&tmp);
-    }
-    int64_t shown = call_rows(c, found.n);
-    if (c->json)
-        json_put_open(&c->js, "conflicts", '[');
-    for (int64_t k = 0; k < shown; k++) {
-        const struct conflict *x = &found.v[k];
-        const char *at = working_label(c, p->graph, x->instr), *place = place_of_working(c, p, x->instr);
-        const char *winner = x->winner.from.i ? working_label(c, p->graph, x->winner.from) : "its annotation";
-        if (c->json) {
-            json_open(&c->js, '{');
-            json_put_string(&c->js, "instruction", at);
-            json_put_string(&c->js, "sharding", hlo_text(c, p->final[x->instr.i]));
-            json_put_string(&c->js, "winner", winner);
-            json_put_string(&c->js, "loser", working_label(c, p->graph, x->loser.from));
-            json_put_string(&c->js, "offered", hlo_text(c, x->loser.offered));
-            json_put_string(&c->js, "reason", x->loser.reason);
-            json_close(&c->js, '}');
-            continue;
-        }
-        out(c, "%s  %s%s%s\n", at, spelled(c, p->final[x->instr.i]), place[0] ? "  " : "", place);
-        out(c, "  %s won%s%s; %s offered %s%s%s\n", winner, x->winner.offered.i ? " with " : "",
-            x->winner.offered.i ? spelled(c, x->winner.offered) : "", working_label(c, p->graph, x->loser.from),
-            spelled(c, x->loser.offered), x->loser.reason ? ": " : "", x->loser.reason ? x->loser.reason : "");
-    }
-    if (c->json)
-        json_close(&c->js, ']');
-    else if (found.n == 0)
-        out(c, "no conflicts: no two candidates disagreed\n");
-    call_more(c, shown, found.n, "conflicts");
-    return STATUS_OK;
 }

@@ -79,7 +79,7 @@ const struct command commands[] = {
       .summary = "shardings after propagation: global and local shape, copies, bytes a device, origin",
       .details = "    Alone: what the last edit changed. SEL: those (list's help tells what can stand there).\n",
       .example = EX_show, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_show },
-    { .name = "why", .aliases = "w", .group = "propagation", .args = "T [DIM] [--all]", .min = 1, .max = 2, .options = "--all",
+    { .name = "why", .aliases = "w", .group = "propagation", .args = "T [DIM | AXIS] [--all]", .min = 1, .max = 2, .options = "--all",
       .summary = "where a sharding comes from: rule by rule back to the annotation, and who lost",
       .example = EX_why, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_why },
     { .name = "conflicts", .group = "propagation", .args = "[--all]", .max = 0, .options = "--all --limit=",

@@ -31,7 +31,13 @@ int cmd_show(struct call *c);
 int cmd_propagate(struct call *c);
 /* cmd_why.c */
 int cmd_why(struct call *c);
+/* cmd_ask.c */
+int cmd_why_not(struct call *c);
+int cmd_step(struct call *c);
+int cmd_back(struct call *c);
+int cmd_run_to(struct call *c);
 int cmd_conflicts(struct call *c);
+int cmd_coverage(struct call *c);
 /* cmd_comms.c */
 int cmd_comms(struct call *c);
 int cmd_partition(struct call *c);
@@ -82,6 +88,19 @@ struct change {
 };
 int64_t compare_shardings(struct call *c, const struct propagation *a, const struct propagation *b,
                           struct change **list);
+
+/* Words for causes (cmd_why.c); w: an instruction of the working graph. */
+const char *rule_word(int rule);
+/* The command or the line that annotated it; NULL: neither did. */
+const char *annotated_by(struct call *c, const struct propagation *p, instr_id w);
+instr_id loaded_of(struct call *c, const struct propagation *p, instr_id w); /* none: a pass made it */
+const char *place_of_working(struct call *c, const struct propagation *p, instr_id w);
+/* What brought a write: "from h: <rule>", "annotated by ..". */
+const char *cause_words(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
+                        const char *rule_text);
+/* instruction, opcode, before, after, rule, text, from, stage, sweep, .. of the running object. */
+void json_write(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
+                const char *rule_text);
 
 /* Sum by kind, for summaries. */
 const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total);

@@ -576,6 +576,8 @@ static int run_guarded(struct call *c)
 
 static int finish_json(struct call *c, const struct redirect *r, int status)
 {
+    if (c->sh->opening && status == STATUS_OK && c->d->msgs.n == 0)
+        return status;
     struct json j;
     json_init(&j, &c->arena);
     json_begin(c->sh, &j, c->cmd ? c->cmd->name : "");
@@ -607,6 +609,8 @@ static int finish(struct call *c, const struct redirect *r, int status)
         int wrote = write_to(c, r, str_text(&c->out), c->out.n);
         (void)before;
         status = wrote ? wrote : status;
+    } else if (sh->opening) {
+        /* only its messages */
     } else if (!page(sh, str_text(&c->out), c->out.n)) {
         say(sh, false, &c->out);
     }

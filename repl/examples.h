@@ -48,7 +48,7 @@
     "gspmd> shard w1 [_,model]\n" \
     "...\n" \
     "gspmd> export hlo -\n" \
-    "HloModule mlp, allow_spmd_sharding_propagation_to_parameters={true,false,true}, allow_spmd_sharding_propagation_to_output={true}\n" \
+    "HloModule mlp, allow_spmd_sharding_propagation_to_parameters={true,false,true}, allow_spmd_sharding_propagation_to_output={true}, num_partitions=8\n" \
     "\n" \
     "ENTRY main {\n" \
     "  x = f32[64,128] parameter(0)\n" \

@@ -147,10 +147,9 @@ int shell_load(struct shell *sh, const char *path)
     }
     struct source src = { .name = "<command line>", .text = str_text(&s), .len = s.n };
     size_t pos = 0;
-    bool quiet = sh->quiet;
-    sh->quiet = !sh->interactive; /* loading the model of the command line is no command: no answer */
+    sh->opening = !sh->interactive; /* loading the model of the command line is no command: no answer */
     shell_step(sh, &src, &pos, true);
-    sh->quiet = quiet;
+    sh->opening = false;
     arena_free(&a);
     return sh->status;
 }

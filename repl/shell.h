@@ -41,6 +41,7 @@ struct shell {
     bool sealed;      /* fuzzers: no file is opened at all */
     bool interactive; /* a prompt is shown: prefixes without warning, screens, progress */
     bool transcript;  /* time shows no figures */
+    bool opening;     /* the command line's model is being loaded: no answer of its own */
     bool one_line;    /* the running command was typed in one line: carets go under it */
     enum switch3 color_mode;
     bool color;
@@ -61,6 +62,8 @@ struct shell {
     VEC(const char *) history;
     VEC(struct command_alias) aliases;
     bool unsaved;     /* edits since the last save */
+    int64_t step_at;  /* step, back, run-to: changes behind the cursor, in the history of */
+    uint64_t step_key;/* this key; another one: the cursor is nowhere yet */
 };
 
 struct shell *shell_new(struct sink sink);

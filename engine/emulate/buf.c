@@ -36,6 +36,7 @@ struct buf *buf_new(struct pool *p, int64_t bytes)
     b->klass = (int8_t)(c < POOL_CLASSES ? c : -1);
     b->bytes = bytes;
     b->poison = NULL;
+    b->bound = NULL;
     b->next = NULL;
     return b;
 }
@@ -66,7 +67,9 @@ void buf_drop(struct pool *p, struct buf *b)
     if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1)
         return;
     free(b->poison);
+    free(b->bound);
     b->poison = NULL;
+    b->bound = NULL;
     if (b->klass >= 0 && p) {
         b->next = p->free[b->klass];
         p->free[b->klass] = b;

@@ -45,14 +45,6 @@ AXPY(axpy_u64, uint64_t)
 AXPY_PAIR(pair_f64, double)
 AXPY_PAIR(pair_u64, uint64_t)
 
-static void axpy_bound(void *acc, const void *x, const void *k, int64_t n)
-{
-    double *a = acc;
-    const double *v = x, *p = k;
-    for (int64_t j = 0; j < n; j++)
-        bound_multiply_add(a + 2 * j, v, p + 2 * j);
-}
-
 static void axpy_flag(void *acc, const void *x, const void *k, int64_t n)
 {
     uint8_t *a = acc;
@@ -68,7 +60,6 @@ static axpy_fn axpy_of(enum ctype ct)
     case CT_F64: return axpy_f64;
     case CT_C128: return pair_f64;
     case CT_RINGC: return pair_u64;
-    case CT_BOUND: return axpy_bound;
     default: return axpy_u64;
     }
 }
@@ -246,6 +237,10 @@ bool lower_convolution(struct lowering *l)
         p->out_conv = ew_make(l->a, OP_CONVERT, p->acc, s->lout[0].elem, 0, 0);
     s->fn = run_conv;
     s->poison = poison_conv;
+    int64_t terms = p->kin;
+    for (int k = 0; k < p->ns; k++)
+        terms *= p->ker_sp[k];
+    set_bound_sum(l, 3, true, terms);
     s->p = p;
     return true;
 }

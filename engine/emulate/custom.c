@@ -25,9 +25,63 @@ static bool is_copy(const char *target)
     return false;
 }
 
+/* "dimension=1,amount=3": element j moves to (j + amount) mod n. */
+static bool config_int(const char *text, const char *key, int64_t *out)
+{
+    const char *at = strstr(text, key);
+    return at && parse_i64(at + strlen(key), strlen(at + strlen(key)), out) > 0;
+}
+
+static void run_rotate(const struct step *s, void *const *out, const void *const *in)
+{
+    const struct move *p = s->p;
+    for (int k = 0; k < 2; k++)
+        box_copy(&p[k].box, out[0], in[0], s->lout[0].elem.size);
+}
+
+static void poison_rotate(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                          const void *const *in)
+{
+    (void)in;
+    const struct move *p = s->p;
+    for (int k = 0; k < 2; k++)
+        box_copy(&p[k].box, pout[0], pin[0], 1);
+}
+
+static bool lower_rotate(struct lowering *l)
+{
+    const struct attr *config = instr_attr(l->i, ATTR_BACKEND_CONFIG);
+    struct arena tmp = { 0 };
+    int64_t dim = 0, amount = 0;
+    const char *text = config ? arena_strndup(&tmp, config->text, config->n) : "";
+    bool ok = config_int(text, "dimension=", &dim) && config_int(text, "amount=", &amount);
+    arena_free(&tmp);
+    if (!ok || dim < 0 || dim >= l->shape->rank || l->step->nin != 1)
+        return lower_missing(l, "a rotation without dimension and amount");
+    int64_t n = l->shape->dims[dim], by = n ? ((amount % n) + n) % n : 0;
+    struct move *p = ARENA_ARRAY(l->a, struct move, 2);
+    for (int k = 0; k < 2; k++) {
+        struct box *b = &p[k].box;
+        *b = box_new(l->a, l->shape->rank);
+        memcpy(b->dims, l->shape->dims, (size_t)l->shape->rank * sizeof *b->dims);
+        row_strides(l->shape->rank, l->shape->dims, b->dst);
+        row_strides(l->shape->rank, l->shape->dims, b->src);
+        b->dims[dim] = k ? by : n - by;
+        b->dst0 = k ? 0 : by * b->dst[dim];
+        b->src0 = k ? (n - by) * b->src[dim] : 0;
+        box_compact(b);
+    }
+    l->step->fn = run_rotate;
+    l->step->poison = poison_rotate;
+    l->step->bound = bound_moved;
+    l->step->data = 1;
+    l->step->p = p;
+    return true;
+}
+
 bool custom_call_known(const char *target)
 {
-    return is_copy(target) || strcmp(target, "TopK") == 0;
+    return is_copy(target) || strcmp(target, "TopK") == 0 || strcmp(target, "_SPMDInternalOp_RotateRight") == 0;
 }
 
 bool lower_custom_call(struct lowering *l)
@@ -35,6 +89,8 @@ bool lower_custom_call(struct lowering *l)
     const char *target = instr_target(l->m, l->i);
     if (strcmp(target, "TopK") == 0)
         return lower_topk(l);
+    if (strcmp(target, "_SPMDInternalOp_RotateRight") == 0)
+        return lower_rotate(l);
     if (!is_copy(target))
         return diag_error(l->d, l->m->source, l->i->at, "cannot run custom call \"%s\": no kernel for it", target);
     for (uint32_t k = 0; k < l->step->nout; k++)

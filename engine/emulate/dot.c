@@ -131,8 +131,6 @@ void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void 
         pairs_f64(a, ta, b, tb, c, m, n, k);
     else if (ct == CT_RINGC)
         pairs_u64(a, ta, b, tb, c, m, n, k);
-    else if (ct == CT_BOUND)
-        matmul_bound(a, ta, b, tb, c, m, n, k);
     else
         loops_u64(a, ta, b, tb, c, m, n, k);
 }
@@ -142,7 +140,7 @@ struct elem accumulator_of(struct elem e)
     switch ((int)e.ct) {
     case CT_SMALL: return elem_of(DTYPE_F32, EMU_FLOAT);
     case CT_C64: return elem_of(DTYPE_C128, EMU_FLOAT);
-    case CT_F32: case CT_F64: case CT_C128: case CT_RING: case CT_RINGC: case CT_BOUND: return e;
+    case CT_F32: case CT_F64: case CT_C128: case CT_RING: case CT_RINGC: return e;
     default: return elem_of(DTYPE_S64, EMU_FLOAT);
     }
 }
@@ -305,6 +303,7 @@ bool lower_dot(struct lowering *l)
         p->out = ew_make(l->a, OP_CONVERT, p->acc, s->lout[0].elem, 0, 0);
     s->fn = run_dot;
     s->poison = poison_dot;
+    set_bound_sum(l, 3, true, p->k);
     s->p = p;
     return true;
 }

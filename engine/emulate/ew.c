@@ -21,15 +21,11 @@
 struct wide16 {
     uint64_t a, b;
 };
-struct wide32 {
-    uint64_t a, b, c, d;
-};
 SELECT(select1, uint8_t)
 SELECT(select2, uint16_t)
 SELECT(select4, uint32_t)
 SELECT(select8, uint64_t)
 SELECT(select16, struct wide16)
-SELECT(select32, struct wide32)
 
 static ew_fn select_kernel(int size)
 {
@@ -38,8 +34,7 @@ static ew_fn select_kernel(int size)
     case 2: return select2;
     case 4: return select4;
     case 8: return select8;
-    case 16: return select16;
-    default: return select32;
+    default: return select16;
     }
 }
 
@@ -256,8 +251,6 @@ ew_fn convert_kernel(struct elem in, struct elem out)
         return copy_any;
     if (in.ct == CT_RING || out.ct == CT_RING || in.ct == CT_RINGC || out.ct == CT_RINGC)
         return convert_ring;
-    if (in.ct == CT_BOUND || out.ct == CT_BOUND || in.ct == CT_BOUNDC || out.ct == CT_BOUNDC)
-        return ew_bound(OP_CONVERT, in.ct == CT_BOUND || in.ct == CT_BOUNDC ? in.ct : out.ct);
     if (in.ct == CT_C64 || in.ct == CT_C128 || out.ct == CT_C64 || out.ct == CT_C128)
         return convert_complex;
     return convert_any;
@@ -317,8 +310,6 @@ static ew_fn direct(enum op_kind op, struct elem in, struct elem out)
         return select_kernel(out.size);
     if (in.ct == CT_RING || in.ct == CT_RINGC)
         return ew_ring(op, in.ct);
-    if (in.ct == CT_BOUND || in.ct == CT_BOUNDC)
-        return ew_bound(op, in.ct);
     if (in.ct == CT_C64 || in.ct == CT_C128 || op == OP_COMPLEX)
         return ew_complex(op, in.ct);
     return ew_arith(op, in.ct);

@@ -1,6 +1,7 @@
 /* One device running its plan: kernels, calls, loops and branches on an explicit stack. */
 #include "emulate/internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static void operands_get(struct operands *o, struct arena *tmp, struct buf **slo
     o->pin = few ? o->pin_few : ARENA_ARRAY(tmp, const uint8_t *, s->nin);
     o->out = few ? o->out_few : ARENA_ARRAY(tmp, void *, s->nout);
     o->pout = few ? o->pout_few : ARENA_ARRAY(tmp, uint8_t *, s->nout);
-    o->poisoned = s->poison_raises;
+    o->poisoned = false;
     for (uint32_t k = 0; k < s->nin; k++) {
         const struct buf *b = slots[s->in[k]];
         o->in[k] = b ? b->data : NULL;
@@ -63,6 +64,53 @@ static void poison_after(struct operands *o, struct buf **slots, const struct st
     }
 }
 
+/* An array that is all zero says nothing: the value is exact. */
+static bool says_something(const double *e, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (e[i] != 0)
+            return true;
+    return false;
+}
+
+static void bound_unknown(const struct step *s, double *const *eout)
+{
+    for (uint32_t k = 0; k < s->nout; k++)
+        for (int64_t i = 0; i < s->lout[k].count; i++)
+            eout[k][i] = HUGE_VAL;
+}
+
+/* Only in the one run that is the reference of mode float: plain allocation. */
+static void bounds_make(const struct operands *o, struct buf **slots, const struct step *s)
+{
+    struct arena tmp = { 0 };
+    bool inexact = s->bound_raises;
+    arena_open(&tmp);
+    const double **ein = ARENA_ARRAY(&tmp, const double *, s->nin);
+    double **eout = ARENA_ARRAY(&tmp, double *, s->nout);
+    for (uint32_t k = 0; k < s->nin; k++) {
+        ein[k] = slots[s->in[k]] ? slots[s->in[k]]->bound : NULL;
+        inexact |= ein[k] != NULL;
+    }
+    for (uint32_t k = 0; inexact && k < s->nout; k++)
+        eout[k] = ARENA_ARRAY(&tmp, double, s->lout[k].count + 1);
+    if (inexact && s->bound)
+        s->bound(s, eout, ein, o->in, o->out);
+    else if (inexact)
+        bound_unknown(s, eout);
+    for (uint32_t k = 0; inexact && k < s->nout; k++) {
+        size_t bytes = (size_t)s->lout[k].count * sizeof(double);
+        if (!says_something(eout[k], s->lout[k].count))
+            continue;
+        double *keep = malloc(bytes + 1);
+        if (!keep)
+            fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for error bounds");
+        memcpy(keep, eout[k], bytes);
+        slots[s->out[k]]->bound = keep;
+    }
+    arena_close(&tmp);
+}
+
 /* An operand that dies here and belongs to nobody else becomes the result. */
 static struct buf *take_operand(struct buf **slots, const struct step *s)
 {
@@ -78,7 +126,6 @@ static struct buf *take_operand(struct buf **slots, const struct step *s)
 
 void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s)
 {
-    (void)p;
     struct operands o;
     struct arena tmp = { 0 };
     bool many = s->nin > FEW || s->nout > FEW;
@@ -96,6 +143,8 @@ void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const
     s->fn(s, o.out, o.in);
     if (o.poisoned)
         poison_after(&o, slots, s);
+    if (p->bounds)
+        bounds_make(&o, slots, s);
     if (many)
         arena_close(&tmp);
 }
@@ -150,7 +199,8 @@ static void collect(struct run *r, struct device *dev, const struct comp_plan *c
 
 static void note_control(struct device *dev, const struct step *s, const struct buf *b)
 {
-    if (b->poison && b->poison[0] && !dev->control_poisoned) {
+    bool doubtful = (b->poison && b->poison[0]) || (b->bound && b->bound[0] != 0);
+    if (doubtful && !dev->control_poisoned) {
         dev->control_poisoned = true;
         dev->control_at = s->instr;
     }

@@ -192,6 +192,8 @@ bool lower_gather(struct lowering *l)
         return false;
     l->step->fn = run_gather;
     l->step->poison = poison_gather;
+    l->step->bound = bound_moved;
+    l->step->data = 1;
     l->step->p = x;
     return true;
 }
@@ -331,6 +333,13 @@ bool lower_scatter(struct lowering *l)
         p->fold = fold_kernel(r->simple, s->lout[0].elem.ct);
     s->fn = run_scatter;
     s->poison = poison_scatter;
+    s->data = 5; /* operand and updates */
+    if (p->replace)
+        s->bound = bound_moved;
+    else if (p->n == 1 && r->simple == OP_ADD)
+        set_bound_sum(l, 5, false, updates->count + 1);
+    else
+        s->bound_raises = region_sums(r);
     s->p = p;
     s->inplace = p->n == 1;
     return true;

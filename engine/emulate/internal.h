@@ -21,9 +21,7 @@
 
 /* ---- elements ---------------------------------------------------------------------------------- */
 
-/* EMU_BOUND is verify's mode `float` reference: every float is a pair (exact value, bound of the
- * error that a program in the real dtype may make), bound.c. */
-enum emu_mode { EMU_FLOAT, EMU_RING, EMU_BOUND };
+enum emu_mode { EMU_FLOAT, EMU_RING };
 
 /* How one element lies in memory and which kernels compute on it. */
 enum ctype {
@@ -36,8 +34,6 @@ enum ctype {
     CT_F32, CT_F64, CT_C64, CT_C128,
     CT_RING,   /* wrapping 64-bit integer in place of a float */
     CT_RINGC,  /* a pair of them in place of a complex number */
-    CT_BOUND,  /* double value, double error bound */
-    CT_BOUNDC, /* complex double value, double error bound of both parts, padding */
     CT_TOKEN,
     CT_COUNT
 };
@@ -88,10 +84,9 @@ struct ew {
     int64_t a, b;           /* parameters: compare direction, reduce-precision widths */
 };
 
-/* Leaf kernels by operation and compute type; NULL: none. ew_arith.c, ew_ring.c, ew_bound.c */
+/* Leaf kernels by operation and compute type; NULL: none. ew_arith.c, ew_ring.c */
 ew_fn ew_arith(enum op_kind op, enum ctype ct);
 ew_fn ew_ring(enum op_kind op, enum ctype ct);
-ew_fn ew_bound(enum op_kind op, enum ctype ct);
 /* op over elements of type in -> out; a, b as above. NULL: no kernel. */
 const struct ew *ew_make(struct arena *a, enum op_kind op, struct elem in, struct elem out,
                          int64_t p, int64_t q);
@@ -174,6 +169,7 @@ struct buf {
     int64_t bytes;
     void *data;
     uint8_t *poison; /* malloc, one byte an element; NULL: clean */
+    double *bound;   /* malloc, one an element: how far another program's value may be; NULL: exact */
     struct buf *next; /* in a pool's free list */
 };
 
@@ -206,6 +202,10 @@ typedef void (*kernel_fn)(const struct step *s, void *const *out, const void *co
 typedef void (*poison_fn)(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
                           const void *const *in);
 
+/* Error bounds (bound.c) beside values; ein[k] NULL: operand k is exact. Runs behind the kernel. */
+typedef void (*bound_fn)(const struct step *s, double *const *eout, const double *const *ein,
+                         const void *const *in, void *const *out);
+
 enum step_kind {
     STEP_KERNEL,
     STEP_PARTITION_ID,
@@ -227,13 +227,18 @@ struct leaf {
 struct step {
     uint8_t kind;
     uint8_t inplace; /* bit k: operand k may become output 0 when it dies here and nobody shares it */
-    bool poison_raises; /* may make poison out of clean operands (bound mode) */
+    bool bound_raises; /* makes error bounds out of exact operands (sums) */
+    bool bilinear;          /* bound_sum: a product of operands 0 and 1, else linear in `data` */
+    uint64_t data;          /* bound_moved, bound_sum: bit k: operand k is moved or summed; the others
+                               say where (bit 63: all from 63 on) */
+    double reorder;         /* bound_sum: times S: what another order of the sum may change */
     instr_id instr;
     uint32_t nin, nout, nrelease, nrelease_in; /* release: operands first, then own results */
     const uint32_t *in, *out, *release; /* slots */
     const struct leaf *lin, *lout;
     kernel_fn fn;
     poison_fn poison;
+    bound_fn bound; /* NULL: a result is unknown when an operand is inexact */
     const void *p; /* the kernel's own data; control: struct control; collective: struct coll */
 };
 
@@ -289,6 +294,7 @@ struct const_slot {
 struct plan {
     const struct module *m;
     enum emu_mode mode;
+    bool bounds; /* error bounds are kept beside the values */
     int64_t ndevices, nreplicas, npartitions;
     struct arena arena;
     const struct comp_plan **comps; /* [ncomps + 1] */
@@ -305,7 +311,7 @@ struct plan {
 };
 
 /* taps: instructions whose values are shown to the observer; NULL. */
-struct plan *plan_make(const struct module *m, enum emu_mode mode, int64_t ndevices,
+struct plan *plan_make(const struct module *m, enum emu_mode mode, bool bounds, int64_t ndevices,
                        const uint8_t *taps, struct tick *tick, struct diag *d) MUST_CHECK;
 void plan_free(struct plan *p);
 
@@ -334,6 +340,23 @@ const struct shape *operand_shape(const struct lowering *l, uint32_t k);
 bool custom_call_known(const char *target);
 bool op_has_kernel(enum op_kind op);
 
+/* bound.c */
+void bound_moved(const struct step *s, double *const *eout, const double *const *ein,
+                 const void *const *in, void *const *out);
+/* Sums and products: linear in the data operands, or bilinear. */
+void bound_sum(const struct step *s, double *const *eout, const double *const *ein,
+               const void *const *in, void *const *out);
+void set_bound_sum(struct lowering *l, uint64_t data, bool bilinear, int64_t terms);
+bool region_sums(const struct region *r); /* has arithmetic on floats: order matters */
+void bound_ew(const struct step *s, double *const *eout, const double *const *ein,
+              const void *const *in, void *const *out);
+void bound_select(const struct step *s, double *const *eout, const double *const *ein,
+                  const void *const *in, void *const *out);
+void bound_clamp(const struct step *s, double *const *eout, const double *const *ein,
+                 const void *const *in, void *const *out);
+double unit_roundoff(enum dtype t); /* largest relative error of rounding to t; 0 for integers */
+double real_at(struct elem e, const void *p, int64_t i); /* size of a complex element */
+
 /* poison.c: shadow rules */
 void poison_or(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
                const void *const *in);
@@ -352,10 +375,6 @@ void poison_logic(const struct step *s, uint8_t *const *pout, const uint8_t *con
  * ct: F32, F64, S64 (any integer), RING, C64, C128, RINGC, PRED. c is set to zero before. */
 void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void *c, int64_t m,
             int64_t n, int64_t k);
-/* bound.c: the same on pairs (value, error bound). */
-void bound_multiply_add(double *acc, const double *x, const double *y);
-void matmul_bound(const void *a, bool ta, const void *b, bool tb, void *c, int64_t m, int64_t n,
-                  int64_t k);
 /* Type in which products of elements of type t are summed. */
 struct elem accumulator_of(struct elem e);
 
@@ -447,6 +466,7 @@ struct run_more {
     int64_t max_float_loops;
     bool *float_limit; /* set when a loop that ends on floats hit its limit */
     instr_id *control; /* set to a branch or loop that depended on padding; or NULL */
+    double ***bounds;  /* [nleaves] of device 0's outputs, NULL where exact; all malloc'ed; or NULL */
 };
 bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
               const struct run_options *o, const struct run_more *more, struct run_result *out,

@@ -166,7 +166,7 @@ static void choose(struct locating *l, uint8_t *whole, uint8_t *parts)
 static bool run_kept(struct locating *l, const uint8_t *taps, struct diag *d)
 {
     struct verifying *v = l->v;
-    struct plan *p = plan_make(v->pr->graph->module, EMU_RING, 1, taps, v->tick, d);
+    struct plan *p = plan_make(v->pr->graph->module, EMU_RING, false, 1, taps, v->tick, d);
     if (!p)
         return false;
     struct observer o = { keep, l };
@@ -183,7 +183,7 @@ static bool run_compared(struct locating *l, const uint8_t *taps, struct diag *d
 {
     struct verifying *v = l->v;
     struct cuts c = { 0 };
-    struct plan *p = plan_make(v->p->module, EMU_RING, v->p->num_partitions, taps, v->tick, d);
+    struct plan *p = plan_make(v->p->module, EMU_RING, false, v->p->num_partitions, taps, v->tick, d);
     if (!p)
         return false;
     struct observer o = { compare, l };

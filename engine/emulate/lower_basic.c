@@ -40,6 +40,7 @@ static bool elementwise(struct lowering *l)
         return lower_missing(l, "this element type");
     l->step->fn = run_ew;
     l->step->poison = poison_or;
+    l->step->bound = bound_ew;
     l->step->p = e;
     for (uint32_t k = 0; k < l->step->nin && k < 8; k++)
         if (l->step->lin[k].bytes == l->step->lout[0].bytes &&
@@ -95,6 +96,7 @@ bool lower_select(struct lowering *l)
         return false;
     l->step->inplace &= 6;
     l->step->poison = poison_select;
+    l->step->bound = bound_select;
     if (l->step->lin[0].count == 1)
         l->step->fn = run_select_whole;
     else if (l->step->lin[0].count != l->step->lout[0].count)
@@ -127,6 +129,7 @@ bool lower_clamp(struct lowering *l)
         return false;
     l->step->inplace &= 2;
     l->step->poison = poison_clamp;
+    l->step->bound = bound_clamp;
     if (l->step->lin[0].count != l->step->lout[0].count ||
         l->step->lin[2].count != l->step->lout[0].count)
         l->step->fn = run_clamp_scalars;
@@ -181,6 +184,37 @@ bool lower_copy(struct lowering *l)
 bool lower_reshape(struct lowering *l)
 {
     l->alias = true;
+    return true;
+}
+
+static void run_dimension_size(const struct step *s, void *const *out, const void *const *in)
+{
+    (void)in;
+    memcpy(out[0], s->p, 4);
+}
+
+static void poison_nothing(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                           const void *const *in)
+{
+    (void)s;
+    (void)pout;
+    (void)pin;
+    (void)in;
+}
+
+/* Arrays are as large as their bounds here. */
+bool lower_get_dimension_size(struct lowering *l)
+{
+    int n;
+    const int64_t *dims = instr_ints(l->i, ATTR_DIMENSIONS, &n);
+    const struct shape *in = operand_shape(l, 0);
+    int32_t *size = ARENA_NEW(l->a, int32_t);
+    if (n != 1 || dims[0] < 0 || dims[0] >= in->rank || in->dynamic)
+        return lower_missing(l, "a dynamic dimension");
+    *size = (int32_t)in->dims[dims[0]];
+    l->step->fn = run_dimension_size;
+    l->step->poison = poison_nothing;
+    l->step->p = size;
     return true;
 }
 
@@ -243,7 +277,7 @@ bool lower_bitcast_convert(struct lowering *l)
     struct step *s = l->step;
     struct elem from = s->lin[0].elem, to = s->lout[0].elem;
     s->poison = poison_regroup;
-    if (!is_ring(from) && !is_ring(to) && l->plan->mode != EMU_BOUND) {
+    if (!is_ring(from) && !is_ring(to)) {
         if (from.size == to.size && dtype_bits(from.t) == dtype_bits(to.t)) {
             l->alias = true;
             return true;
@@ -252,11 +286,6 @@ bool lower_bitcast_convert(struct lowering *l)
             return lower_missing(l, "bitcast between these element types");
         s->fn = run_bytes;
         return true;
-    }
-    if (l->plan->mode == EMU_BOUND) {
-        bool exact = from.ct != CT_BOUND && to.ct != CT_BOUND && from.size == to.size;
-        l->alias = exact;
-        return exact || lower_missing(l, "bitcast of a float with an error bound");
     }
     const struct ew **conv = ARENA_ARRAY(l->a, const struct ew *, 3);
     struct elem wide = elem_of(DTYPE_S64, EMU_RING);

@@ -21,6 +21,8 @@ static struct move *new_move(struct lowering *l, int rank)
     p->box = box_new(l->a, rank);
     l->step->fn = run_move;
     l->step->poison = poison_move;
+    l->step->bound = bound_moved;
+    l->step->data = 1;
     l->step->p = p;
     return p;
 }
@@ -160,6 +162,8 @@ bool lower_concatenate(struct lowering *l)
     }
     l->step->fn = run_concat;
     l->step->poison = poison_concat;
+    l->step->bound = bound_moved;
+    l->step->data = UINT64_MAX;
     l->step->p = p;
     return true;
 }
@@ -210,6 +214,7 @@ bool lower_pad(struct lowering *l)
     box_compact(&p->box);
     l->step->fn = run_pad;
     l->step->poison = poison_pad;
+    l->step->data = 3;
     return true;
 }
 
@@ -323,6 +328,8 @@ bool lower_dynamic_slice(struct lowering *l)
     box_compact(&p->box);
     l->step->fn = run_dynamic_slice;
     l->step->poison = poison_dynamic_slice;
+    l->step->bound = bound_moved;
+    l->step->data = 1;
     l->step->p = p;
     return true;
 }
@@ -336,6 +343,8 @@ bool lower_dynamic_update_slice(struct lowering *l)
     box_compact(&p->box);
     l->step->fn = run_dynamic_update;
     l->step->poison = poison_dynamic_update;
+    l->step->bound = bound_moved;
+    l->step->data = 3;
     l->step->p = p;
     l->step->inplace = 1;
     return true;

@@ -182,6 +182,22 @@ static void poison_reduce(const struct step *s, uint8_t *const *pout, const uint
         memcpy(pout[k], pout[0], (size_t)s->lout[0].count);
 }
 
+/* The extreme of values that may each be off: off by no more than the worst of them. */
+static void bound_extreme(const struct step *s, double *const *eout, const double *const *ein,
+                          const void *const *in, void *const *out)
+{
+    (void)in;
+    (void)out;
+    const struct reduce *p = s->p;
+    struct folding f = { .fold = fold_kernel(OP_MAXIMUM, CT_F64), .n = 1, .size = { 8 } };
+    f.acc[0] = (char *)eout[0];
+    f.x[0] = (const char *)ein[0];
+    if (ein[1])
+        fill_elements(eout[0], ein[1], 8, s->lout[0].count);
+    if (ein[0])
+        box_rows(&p->box, fold_row, &f);
+}
+
 static void reduce_box(struct lowering *l, struct reduce *p, const struct shape *in,
                        const int64_t *dims, int n)
 {
@@ -253,6 +269,12 @@ bool lower_reduce(struct lowering *l)
         p->fold = direct_fold(l, p->region, s->lout[0].elem, &p->widen, &p->narrow);
     s->fn = p->fold ? run_reduce_fold : run_reduce_region;
     s->poison = poison_reduce;
+    if (p->n == 1 && p->region->simple == OP_ADD)
+        set_bound_sum(l, 3, false, p->reduced_count + 1);
+    else if (p->n == 1 && (p->region->simple == OP_MAXIMUM || p->region->simple == OP_MINIMUM))
+        s->bound = bound_extreme;
+    else
+        s->bound_raises = region_sums(p->region);
     s->p = p;
     return true;
 }
@@ -395,6 +417,20 @@ static void poison_window(const struct step *s, uint8_t *const *pout, const uint
         memcpy(pout[k], pout[0], (size_t)s->lout[0].count);
 }
 
+static void bound_window_extreme(const struct step *s, double *const *eout, const double *const *ein,
+                                 const void *const *in, void *const *out)
+{
+    (void)in;
+    (void)out;
+    struct folding f = { .fold = fold_kernel(OP_MAXIMUM, CT_F64), .n = 1, .size = { 8 } };
+    f.acc[0] = (char *)eout[0];
+    f.x[0] = (const char *)ein[0];
+    if (ein[1])
+        fill_elements(eout[0], ein[1], 8, s->lout[0].count);
+    if (ein[0])
+        window_walk(s->p, &f);
+}
+
 /* base: the array that windows slide over; out: one element a window. */
 static struct window_step *window_new(struct lowering *l, const struct shape *base,
                                       const struct shape *out)
@@ -432,6 +468,15 @@ bool lower_reduce_window(struct lowering *l)
         p->fold = direct_fold(l, p->region, s->lout[0].elem, &p->widen, &p->narrow);
     s->fn = run_reduce_window;
     s->poison = poison_window;
+    int64_t terms = 1;
+    for (int k = 0; k < p->rank; k++)
+        terms *= p->w[k].size;
+    if (p->n == 1 && p->region->simple == OP_ADD)
+        set_bound_sum(l, 3, false, terms + 1);
+    else if (p->n == 1 && (p->region->simple == OP_MAXIMUM || p->region->simple == OP_MINIMUM))
+        s->bound = bound_window_extreme;
+    else
+        s->bound_raises = region_sums(p->region);
     s->p = p;
     return true;
 }
@@ -574,6 +619,10 @@ bool lower_select_and_scatter(struct lowering *l)
     if (!p->select || !p->region)
         return false;
     l->step->fn = run_select_and_scatter;
+    if (p->region->simple == OP_ADD)
+        set_bound_sum(l, 6, false, operand_shape(l, 1)->count + 1);
+    else
+        l->step->bound_raises = region_sums(p->region);
     l->step->poison = poison_select_and_scatter;
     l->step->p = p;
     return true;

@@ -116,11 +116,6 @@ static bool constant_leaf(struct planner *p, struct lowering *l, const struct li
     set_const(p, slot, b);
     if (leaf->elem.ct == CT_RING || leaf->elem.ct == CT_RINGC) {
         ring_from_floats(leaf->elem.t, lit->data, b->data, leaf->count);
-    } else if (leaf->elem.ct == CT_BOUND || leaf->elem.ct == CT_BOUNDC) {
-        const struct ew *e = ew_make(&p->tmp, OP_CONVERT, elem_of(leaf->elem.t, EMU_FLOAT), leaf->elem, 0, 0);
-        if (!e)
-            return lower_missing(l, "this element type");
-        convert_elements(e, lit->data, b->data, leaf->count);
     } else {
         memcpy(b->data, lit->data, (size_t)leaf->bytes);
     }
@@ -155,7 +150,7 @@ static bool is_const(const struct planner *p, uint32_t slot)
 /* A step whose operands are all constant runs once, now; every device sees its result. */
 static bool fold_step(struct planner *p, const struct step *s)
 {
-    if (s->kind != STEP_KERNEL || s->poison_raises)
+    if (s->kind != STEP_KERNEL)
         return false;
     int64_t bytes = 0;
     for (uint32_t k = 0; k < s->nin; k++)
@@ -230,7 +225,9 @@ NAMES_ITS_OPERAND(get_tuple_element)
 NAMES_ITS_OPERAND(while)
 NAMES_ITS_OPERAND(conditional)
 NAMES_ITS_OPERAND(call)
+NAMES_ITS_OPERAND(async_start)
 NAMES_ITS_OPERAND(async_done)
+NAMES_ITS_OPERAND(copy_start)
 
 bool lower_partition_id(struct lowering *l)
 {
@@ -291,11 +288,22 @@ static bool plan_name(struct planner *p, const struct lowering *l, struct slot_n
         *out = (struct slot_names){ n, v->slots + at, v->leaves + at };
         return true;
     }
+    if (i->op == OP_COPY_START) { /* (copy, operand, context) */
+        const struct slot_names *v = &p->names[i->operands[0].i];
+        const struct leaf *leaves = leaves_of(p, i->shape, &out->n);
+        uint32_t *slots = new_slots(p, out->n);
+        for (uint32_t k = 0; k < 2 * v->n && k < out->n; k++)
+            slots[k] = v->slots[k % v->n];
+        *out = (struct slot_names){ out->n, slots, leaves };
+        return true;
+    }
     if (handlers[i->op] == lower_async_done) {
         const struct slot_names *v = &p->names[i->operands[0].i];
         const struct instr *start = instr_at(l->m, i->operands[0]);
+        while (start->op == OP_ASYNC_UPDATE)
+            start = instr_at(l->m, start->operands[0]);
         uint32_t n = (uint32_t)shape_get(l->m->ir, i->shape)->nleaves, at = 0;
-        if (start->op != OP_ALL_REDUCE_START)
+        if (start->op != OP_ALL_REDUCE_START && start->op != OP_COPY_START)
             for (uint32_t k = 0; k < start->noperands; k++)
                 at += p->names[start->operands[k].i].n;
         if (at + n > v->n)
@@ -314,6 +322,28 @@ static void plan_tap(struct planner *p, instr_id id, const struct slot_names *v)
     vec_push(&p->tmp, &p->steps, s);
 }
 
+/* (operands, results of the wrapped computation, context): a call whose results stand in the middle. */
+static bool plan_async(struct planner *p, struct lowering *l, struct step *s, struct slot_names *out)
+{
+    comp_id callee;
+    if (instr_called(l->m, l->id, &callee, 1) != 1 || !p->plan->comps[callee.i])
+        return lower_missing(l, "this form");
+    uint32_t n = p->plan->comps[callee.i]->nroots, all;
+    const struct leaf *leaves = leaves_of(p, l->i->shape, &all);
+    if (all < s->nin + n)
+        return lower_missing(l, "this form");
+    uint32_t *slots = new_slots(p, all);
+    memcpy(slots, s->in, s->nin * sizeof *slots);
+    s->nout = n;
+    s->out = slots + s->nin;
+    s->lout = leaves + s->nin;
+    *out = (struct slot_names){ all, slots, leaves };
+    if (!plan_control(p, l, s, STEP_CALL))
+        return false;
+    vec_push(&p->tmp, &p->steps, *s);
+    return true;
+}
+
 static bool plan_step(struct planner *p, struct lowering *l, struct step *s, struct slot_names *out)
 {
     enum op_kind op = (enum op_kind)l->i->op;
@@ -322,8 +352,10 @@ static bool plan_step(struct planner *p, struct lowering *l, struct step *s, str
         *out = (struct slot_names){ s->nin, s->in, s->lin };
         return true;
     }
-    s->lout = leaves_of(p, l->i->shape, &s->nout);
     l->step = s;
+    if (op == OP_ASYNC_START)
+        return plan_async(p, l, s, out);
+    s->lout = leaves_of(p, l->i->shape, &s->nout);
     lower_fn handler = handlers[op];
     bool ok = true;
     s->out = new_slots(p, s->nout);
@@ -379,13 +411,14 @@ static bool slot_in(const uint32_t *v, uint32_t n, uint32_t slot)
 }
 
 /* Operand k may be overwritten: it dies here, and no other operand is the same value (elementwise
- * kernels read an element before they write it, so there it does not matter). */
-static void settle_inplace(struct step *s)
+ * kernels read an element before they write it, so there it does not matter). Bounds are made behind
+ * the kernel, from operands as they were. */
+static void settle_inplace(struct step *s, bool bounds)
 {
     for (uint32_t k = 0; k < 8; k++) {
         if (!(s->inplace & 1u << k))
             continue;
-        bool ok = k < s->nin && slot_in(s->release, s->nrelease, s->in[k]);
+        bool ok = !bounds && k < s->nin && slot_in(s->release, s->nrelease, s->in[k]);
         if (ok && s->fn != run_ew)
             for (uint32_t j = 0; j < s->nin; j++)
                 ok &= j == k || s->in[j] != s->in[k];
@@ -447,7 +480,7 @@ static void plan_lives(struct planner *p, struct comp_plan *c)
     int64_t live = 0;
     for (uint32_t k = 0; k < n; k++) {
         struct step *s = &steps[k];
-        settle_inplace(s);
+        settle_inplace(s, p->plan->bounds);
         int64_t made = 0, callee = 0;
         for (uint32_t j = 0; j < s->nout; j++)
             made += s->lout[j].bytes;
@@ -529,7 +562,8 @@ static void mark_needed(const struct module *m, const comp_id *order, uint32_t n
         const struct computation *c = comp_at(m, order[k]);
         for (uint32_t j = 0; j < c->ninstrs; j++) {
             const struct instr *i = instr_at(m, c->instrs[j]);
-            if (i->op != OP_WHILE && i->op != OP_CONDITIONAL && i->op != OP_CALL && i->op != OP_FUSION)
+            if (i->op != OP_WHILE && i->op != OP_CONDITIONAL && i->op != OP_CALL && i->op != OP_FUSION &&
+                i->op != OP_ASYNC_START)
                 continue;
             for (uint32_t a = 0; a < i->nattrs; a++) {
                 if (i->attrs[a].type == ATTR_TYPE_COMP)
@@ -600,7 +634,7 @@ static bool plan_guarded(struct planner *p, struct tick *tick)
     return diag_error(p->d, NULL, (struct span){ 0, 0 }, "%s", f.text);
 }
 
-struct plan *plan_make(const struct module *m, enum emu_mode mode, int64_t ndevices,
+struct plan *plan_make(const struct module *m, enum emu_mode mode, bool bounds, int64_t ndevices,
                        const uint8_t *taps, struct tick *tick, struct diag *d)
 {
     struct plan *plan = calloc(1, sizeof *plan);
@@ -609,7 +643,7 @@ struct plan *plan_make(const struct module *m, enum emu_mode mode, int64_t ndevi
         (void)diag_error(d, NULL, (struct span){ 0, 0 }, "out of memory");
         return NULL;
     }
-    *plan = (struct plan){ .m = m, .mode = mode, .taps = taps };
+    *plan = (struct plan){ .m = m, .mode = mode, .bounds = bounds, .taps = taps };
     plan_devices(plan, ndevices);
     if (plan_guarded(&p, tick))
         return plan;

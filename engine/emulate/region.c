@@ -40,9 +40,6 @@ static void add_constant(struct building *b, const struct instr *i, uint32_t slo
     char *value = arena_alloc(b->a, 1, 32);
     if (e.ct == CT_RING || e.ct == CT_RINGC) {
         ring_from_floats(e.t, l->data, (int64_t *)(void *)value, 1);
-    } else if (e.ct == CT_BOUND) {
-        double v = real_load(e.t, l->data);
-        memcpy(value, &v, 8);
     } else {
         memcpy(value, l->data, (size_t)e.size);
     }

@@ -66,10 +66,6 @@ struct elem elem_of(enum dtype t, enum emu_mode mode)
         return (struct elem){ CT_RING, 8, t };
     if (k == DTYPE_KIND_COMPLEX && mode == EMU_RING)
         return (struct elem){ CT_RINGC, 16, t };
-    if (k == DTYPE_KIND_FLOAT && mode == EMU_BOUND)
-        return (struct elem){ CT_BOUND, 16, t };
-    if (k == DTYPE_KIND_COMPLEX && mode == EMU_BOUND)
-        return (struct elem){ CT_BOUNDC, 32, t };
     if (k == DTYPE_KIND_FLOAT && t != DTYPE_F32 && t != DTYPE_F64)
         return (struct elem){ CT_SMALL, dtype_bytes(t), t };
     return (struct elem){ (enum ctype)plain[t], dtype_bytes(t), t };

@@ -88,7 +88,7 @@ static bool check_inputs(const struct plan *p, const struct tensor *in, int64_t 
     return true;
 }
 
-/* Inputs as the mode has them: floats become ring elements or (value, bound) pairs. */
+/* Inputs as the mode has them: floats become ring elements. */
 static struct buf *input_buf(const struct plan *p, const struct tensor *t, const struct leaf *l, bool poison,
                              struct pool *pool)
 {
@@ -99,16 +99,8 @@ static struct buf *input_buf(const struct plan *p, const struct tensor *t, const
     if (from.ct == l->elem.ct)
         return buf_borrow(t->data, t->bytes, shadow, l->count);
     struct buf *b = buf_new(pool, l->bytes);
-    if (p->mode == EMU_RING) {
-        ring_from_floats(t->dtype, t->data, b->data, l->count);
-    } else {
-        struct arena tmp = { 0 };
-        arena_open(&tmp);
-        const struct ew *e = ew_make(&tmp, OP_CONVERT, from, l->elem, 0, 0);
-        INVARIANT(e, "no conversion of inputs");
-        convert_elements(e, t->data, b->data, l->count);
-        arena_close(&tmp);
-    }
+    INVARIANT(p->mode == EMU_RING, "inputs of another representation");
+    ring_from_floats(t->dtype, t->data, b->data, l->count);
     if (shadow) {
         b->poison = malloc((size_t)l->count + 1);
         INVARIANT(b->poison, "no memory for shadow bits");
@@ -170,13 +162,6 @@ static bool leaf_out(const struct plan *p, const struct buf *b, const struct lea
     }
     if (!tensor_alloc(shape->dtype, shape->rank, shape->dims, p->mode == EMU_RING, t))
         return false;
-    if (p->mode == EMU_BOUND) { /* pairs stay pairs: verify reads them */
-        free(t->data);
-        t->data = malloc((size_t)l->bytes + 1);
-        t->bytes = l->bytes;
-        if (!t->data)
-            return false;
-    }
     memcpy(t->data, b->data, (size_t)l->bytes);
     if (!b->poison)
         return true;
@@ -208,23 +193,41 @@ static bool outputs_take(struct run *r, struct run_result *out, struct diag *d)
     return true;
 }
 
+static bool bounds_take(struct run *r, double ***out, struct diag *d)
+{
+    const struct comp_plan *e = r->plan->entry;
+    double **v = *out = calloc((size_t)e->nroots + 1, sizeof *v);
+    for (uint32_t k = 0; v && k < e->nroots; k++) {
+        const struct buf *b = r->devices[0].slots[e->roots[k]];
+        size_t bytes = (size_t)e->lroots[k].count * sizeof(double);
+        if (!b || !b->bound)
+            continue;
+        v[k] = malloc(bytes + 1);
+        if (!v[k])
+            return diag_error(d, NULL, nowhere, "no memory for error bounds");
+        memcpy(v[k], b->bound, bytes);
+    }
+    return v || diag_error(d, NULL, nowhere, "no memory for error bounds");
+}
+
 static bool run_inside(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o,
-                       struct run_result *out, struct tick *tick, struct diag *d)
+                       const struct run_more *more, struct run_result *out, struct tick *tick, struct diag *d)
 {
     devices_make(r, in, nin, o);
     rendezvous_make(r);
-    bool ok = schedule_run(r, o->threads, tick, d) && outputs_take(r, out, d);
+    bool ok = schedule_run(r, o->threads, tick, d) && outputs_take(r, out, d) &&
+              (!more || !more->bounds || bounds_take(r, more->bounds, d));
     for (int64_t k = 0; k < r->ndevices; k++)
         out->steps += r->devices[k].steps;
     return ok;
 }
 
 static bool run_protected(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o,
-                          struct run_result *out, struct tick *tick, struct diag *d)
+                          const struct run_more *more, struct run_result *out, struct tick *tick, struct diag *d)
 {
     struct fail_frame f;
     if (FAIL_ENTER(&f)) {
-        bool ok = run_inside(r, in, nin, o, out, tick, d);
+        bool ok = run_inside(r, in, nin, o, more, out, tick, d);
         fail_leave(&f);
         return ok;
     }
@@ -248,7 +251,7 @@ bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin, co
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.work, NULL);
     pthread_cond_init(&r.idle, NULL);
-    bool ok = run_protected(&r, inputs, nin, o, out, tick, d);
+    bool ok = run_protected(&r, inputs, nin, o, more, out, tick, d);
     if (more && more->float_limit)
         *more->float_limit = r.float_limit;
     for (int64_t k = 0; more && more->control && k < p->ndevices && r.devices; k++)
@@ -276,7 +279,7 @@ bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin
                 struct run_result *out, struct tick *tick, struct diag *d)
 {
     *out = (struct run_result){ 0 };
-    struct plan *p = plan_make(m, o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, o->ndevices, NULL, tick, d);
+    struct plan *p = plan_make(m, o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, false, o->ndevices, NULL, tick, d);
     if (!p)
         return false;
     bool ok = run_plan(p, inputs, nin, o, NULL, out, tick, d);

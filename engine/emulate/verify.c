@@ -1,10 +1,9 @@
 /* verify: the partitioned program against the unpartitioned module (DESIGN.md section 5).
  *
  * Mode ring runs both over wrapping integers and wants equal bits, and that no result element depends
- * on padding. Mode float runs the program in its real types. Its reference is not a second run in
- * those types but one over pairs (value, bound): the value in double, and beside it a bound of what
- * any order of the same sums in the real types may be off by, from the same operations over absolute
- * values (bound.c). So |got - value| <= bound is the test, element by element.
+ * on padding. Mode float runs both in their real types; the one-device run has beside each value a
+ * bound of what another order of the same sums may be off by, made from the same operations over
+ * absolute values (bound.c). So |got - want| <= bound is the test, element by element.
  */
 #include "emulate/verify.h"
 
@@ -132,16 +131,17 @@ static void inputs_free(struct verifying *v)
 
 static bool run_whole(struct verifying *v, bool *endless)
 {
-    enum emu_mode mode = v->mode == RUN_RING ? EMU_RING : EMU_BOUND;
-    struct plan *p = plan_make(v->pr->graph->module, mode, 1, NULL, v->tick, v->d);
+    v->bounds = v->mode == RUN_FLOAT;
+    struct plan *p = plan_make(v->pr->graph->module, v->bounds ? EMU_FLOAT : EMU_RING, v->bounds, 1, NULL, v->tick, v->d);
     if (!p)
         return false;
     instr_id control = { 0 };
     struct run_options o = verify_options(v, 1);
     struct run_more more = { .float_limit = endless, .control = &control };
+    if (v->bounds)
+        more.bounds = &v->want_bounds;
     more.max_float_loops = v->mode == RUN_RING ? RING_FLOAT_LOOPS : 0;
     bool ok = run_plan(p, v->in, v->nin, &o, &more, &v->want, v->tick, v->d);
-    v->bounds = mode == EMU_BOUND;
     v->control_doubtful = v->bounds && control.i;
     plan_free(p);
     return ok;
@@ -150,8 +150,8 @@ static bool run_whole(struct verifying *v, bool *endless)
 static bool run_parts(struct verifying *v)
 {
     struct cuts c = { 0 };
-    struct plan *p = plan_make(v->p->module, v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, v->p->num_partitions, NULL,
-                               v->tick, v->d);
+    struct plan *p = plan_make(v->p->module, v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, false, v->p->num_partitions,
+                               NULL, v->tick, v->d);
     if (!p)
         return false;
     instr_id control = { 0 };
@@ -171,41 +171,36 @@ struct comparing {
     struct verifying *v;
     const struct tensor *want, *got;
     int size;
+    const double *bound; /* NULL: exact */
     uint8_t *seen; /* global elements found different so far */
     struct verify_output *o;
     bool poisoned;
 };
 
-/* How far got is from want, and how far it may be. */
-static void distance(const struct comparing *c, const char *want, const char *got, double *error, double *bound)
+/* How far got is from want. */
+static double distance(enum dtype t, const char *want, const char *got)
 {
-    const double *pair = (const double *)(const void *)want;
-    enum dtype t = c->got->dtype;
-    if (dtype_kind(t) == DTYPE_KIND_COMPLEX) {
-        enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
-        double re = fabs(real_load(part, got) - pair[0]), im = fabs(real_load(part, got + dtype_bytes(part)) - pair[1]);
-        *error = re > im ? re : im;
-        *bound = pair[2];
-    } else {
-        double x = real_load(t, got);
-        bool same = (isnan(x) && isnan(pair[0])) || x == pair[0];
-        *error = same ? 0 : fabs(x - pair[0]);
-        *bound = pair[1];
+    bool complex = dtype_kind(t) == DTYPE_KIND_COMPLEX;
+    enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : t == DTYPE_C128 ? DTYPE_F64 : t;
+    double worst = 0;
+    for (int k = 0; k <= complex; k++) {
+        double x = real_load(part, got + k * dtype_bytes(part)), y = real_load(part, want + k * dtype_bytes(part));
+        double off = (isnan(x) && isnan(y)) || x == y ? 0 : fabs(x - y);
+        worst = isnan(off) || off > worst ? off : worst;
     }
+    return worst;
 }
 
-static bool element_differs(struct comparing *c, const char *want, const char *got, bool doubtful)
+/* bound: 0 where the value is exact. */
+static bool element_differs(struct comparing *c, const char *want, const char *got, double bound)
 {
     enum dtype_kind kind = dtype_kind(c->got->dtype);
     bool real = kind == DTYPE_KIND_FLOAT || kind == DTYPE_KIND_COMPLEX;
     if (!c->v->bounds || !real)
-        return !doubtful && memcmp(want, got, (size_t)c->size) != 0;
-    double error, bound;
-    distance(c, want, got, &error, &bound);
-    if (doubtful || isnan(bound))
-        bound = HUGE_VAL;
+        return bound == 0 && memcmp(want, got, (size_t)c->size) != 0;
+    double error = distance(c->got->dtype, want, got);
     bool bad = bound < HUGE_VAL && !(error <= bound);
-    if (bad || error > c->o->max_error || (isnan(error) && !isnan(c->o->max_error) && bound < HUGE_VAL)) {
+    if (bad || error > c->o->max_error) {
         c->o->max_error = error;
         c->o->bound = bound;
     }
@@ -215,14 +210,13 @@ static bool element_differs(struct comparing *c, const char *want, const char *g
 static void compare_row(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss, int64_t n)
 {
     struct comparing *c = context;
-    int wide = c->v->bounds ? elem_of(c->got->dtype, EMU_BOUND).size : c->size;
     for (int64_t i = 0; i < n; i++, d += ds, s += ss) {
         const char *got = (const char *)c->got->data + d * c->size;
-        const char *want = (const char *)c->want->data + s * wide;
-        bool doubtful = c->v->control_doubtful || (c->want->poison && c->want->poison[s]);
+        const char *want = (const char *)c->want->data + s * c->size;
+        double bound = c->v->control_doubtful ? HUGE_VAL : c->bound ? c->bound[s] : 0;
         bool poisoned = c->got->poison && c->got->poison[d];
         c->poisoned |= poisoned;
-        if ((poisoned || element_differs(c, want, got, doubtful)) && !c->seen[s]) {
+        if ((poisoned || element_differs(c, want, got, bound)) && !c->seen[s]) {
             c->seen[s] = 1;
             c->o->differ++;
         }
@@ -239,6 +233,7 @@ static void compare_output(struct verifying *v, int64_t k)
         return;
     arena_open(&tmp);
     struct comparing c = { .v = v, .want = want, .o = &v->out->outputs[k] };
+    c.bound = v->want_bounds ? v->want_bounds[k] : NULL;
     int64_t count = 1, start[MAX_RANK], real[MAX_RANK], local[MAX_RANK];
     for (int i = 0; i < want->rank; i++)
         count *= want->dims[i];
@@ -285,6 +280,10 @@ static bool compare_all(struct verifying *v)
 
 static void runs_free(struct verifying *v)
 {
+    for (int64_t k = 0; v->want_bounds && k < v->want.nleaves; k++)
+        free(v->want_bounds[k]);
+    free(v->want_bounds);
+    v->want_bounds = NULL;
     run_result_free(&v->want);
     run_result_free(&v->got);
     inputs_free(v);

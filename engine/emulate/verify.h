@@ -11,9 +11,10 @@ struct verifying {
     int threads;
     struct tensor *in;       /* global inputs, [nin] */
     int64_t nin;
-    struct run_result want;  /* one device; float mode: pairs (value, bound) */
+    struct run_result want;  /* one device */
+    double **want_bounds;    /* float mode: [nleaves], NULL: exact; else how far a result may be */
     struct run_result got;   /* all devices */
-    bool bounds;             /* float mode: want holds pairs */
+    bool bounds;             /* float mode */
     bool control_doubtful;   /* float mode: a loop or branch may go either way */
     struct verify_result *out;
     struct tick *tick;

@@ -66,11 +66,12 @@ static void insert_after(struct compact *c, int64_t i, int64_t k, struct piece p
 /* Step 2: the k-th pieces of all shards get ends that the next ones can be put behind. */
 static bool align_pieces(struct compact *c, int64_t k)
 {
-    bool any = false, all_padding = true;
+    bool any = false, all_padding = true, more = false;
     for (int64_t i = 0; i < c->n; i++) {
         if (k >= c->pieces[i].n)
             continue;
         any = true;
+        more = more || k + 1 < c->pieces[i].n;
         all_padding = all_padding && c->pieces[i].v[k].owner < 0;
     }
     for (int64_t i = 0; any && i < c->n; i++) {
@@ -79,7 +80,7 @@ static bool align_pieces(struct compact *c, int64_t k)
         struct piece *p = &c->pieces[i].v[k];
         if (p->owner >= 0)
             continue;
-        if (all_padding && k + 1 < c->pieces[i].n) {
+        if (all_padding && more) {
             p->start -= p->end - c->S;
             p->end = c->S;
         } else if (!all_padding && p->end > c->S) {

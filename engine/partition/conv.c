@@ -312,9 +312,10 @@ static bool halo_on_lhs(struct product *p, struct pval l, struct pval r, shape_i
     instr_id y = product_local(p, x, r.local, w);
     enum dtype t = node_shape(s, y)->dtype;
     comp_id add = binary_computation(s, t == DTYPE_PRED ? OP_OR : OP_ADD, t);
-    int64_t n = group_devices(s), all[2] = { 1, n };
+    /* One sum over all tiles; copies of a tile must not be counted (the reference does). */
+    int dims[OPS_MAX_RANK], n = bits_to_dims(tiled_dims(s, ls, p->rank[LHS]), p->rank[LHS], dims);
     const char *old = because(s, "partial sums of the spatial dimension (S-199)");
-    y = emit_all_reduce(s, y, add, tiling_make(s->sh, 2, all, order_iota(s->sh, n)));
+    y = emit_all_reduce(s, y, add, sharding_groups_along(s->sh, ls, n, dims));
     s->reason = old;
     *res = reshard(s, pval_make(s, y, base, sharding_replicated(s->sh)), out);
     return true;
@@ -400,7 +401,33 @@ static bool grouped(struct product *p, struct pval l, struct pval r, shape_id ba
     return false;
 }
 
-/* S-202: the groups as a batch dimension of the product. 0: not this way. */
+/* The last resort of S-202: only the tiling of the groups stays, that of whoever has most of it. */
+static bool groups_alone(struct product *q, struct pval l, struct pval r, shape_id base,
+                         sharding_id out, int64_t count, struct pval *res)
+{
+    struct spmd *s = q->s;
+    const struct product_dim *g = &q->dims[BATCH][0];
+    sharding_id sh[3] = { l.sharding, r.sharding, out }, to[3];
+    int most = LHS;
+    for (int i = RHS; i <= OUTPUT; i++)
+        if (tiles_on(s, sh[i], g->side[i]) > tiles_on(s, sh[most], g->side[most]))
+            most = i;
+    int64_t tiles = tiles_on(s, sh[most], g->side[most]);
+    if (tiles <= 1 || count % tiles != 0)
+        return false;
+    for (int i = LHS; i <= OUTPUT; i++)
+        to[i] = i == most ? sharding_replicate_except(s->sh, sh[i], 1, &g->side[i])
+                          : sharding_along_dims(s->sh, sh[most], 1, &g->side[most], &g->side[i],
+                                                q->rank[i]);
+    instr_id x = product_local(q, reshard(s, l, to[LHS]).local, reshard(s, r, to[RHS]).local,
+                               q->window);
+    if (!shape_same(s->ir, instr_at(s->out, x)->shape, shard_shape(s, base, to[OUTPUT])))
+        return false;
+    *res = reshard(s, pval_make(s, x, base, to[OUTPUT]), out);
+    return true;
+}
+
+/* S-202: the groups as a batch dimension of the product. false: not this way. */
 static bool groups_as_batch(struct product *p, struct pval l, struct pval r, shape_id base,
                             sharding_id out, int64_t n, bool strict, struct pval *res)
 {
@@ -426,7 +453,8 @@ static bool groups_as_batch(struct product *p, struct pval l, struct pval r, sha
         add_dim(q, CONTRACT, c->lhs_feature, c->rhs_in, -1);
     for (int i = 0; i < c->nspatial; i++)
         add_dim(q, SPATIAL, c->lhs_spatial[i], c->rhs_spatial[i], c->out_spatial[i]);
-    return product_group_batch(q, l, r, base, out, n, strict, res);
+    return product_group_batch(q, l, r, base, out, n, strict, res) ||
+           (!strict && groups_alone(q, l, r, base, out, count, res));
 }
 
 /* S-195 */
@@ -481,6 +509,8 @@ void partition_convolution(struct spmd *s, instr_id source)
         return;
     }
     conv_classes(p);
+    p->grouped = group_count(p, ATTR_FEATURE_GROUP_COUNT) > 1 ||
+                 group_count(p, ATTR_BATCH_GROUP_COUNT) > 1;
     struct pval l = operand_value(s, source, 0), r = operand_value(s, source, 1);
     set_value(s, source, product_partition(p, l, r, in->shape, out, group_devices(s)));
 }

@@ -432,7 +432,7 @@ struct pval product_partition(struct product *p, struct pval l, struct pval r, s
         product_once(p, l, r, base, out, n, false, &res))
         return res;
     sharding_id to_l = { 0 }, to_r = { 0 };
-    if (p->n[SPATIAL] == 0) {
+    if (p->n[SPATIAL] == 0 && !p->grouped) {
         to_l = product_infer(p, out, l.sharding, LHS, false);
         to_r = product_infer(p, out, r.sharding, RHS, false);
     }

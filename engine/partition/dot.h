@@ -30,6 +30,7 @@ struct product {
     int n[NCLASSES];
     struct product_dim dims[NCLASSES][OPS_MAX_RANK];
     bool convolution;
+    bool grouped; /* with feature or batch groups: its classes are no plain contraction */
     const struct window_dim *window; /* convolution: one a spatial dimension, in its order */
     int nwindow;
     int nsteps;

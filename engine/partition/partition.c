@@ -404,7 +404,11 @@ comp_id partition_computation(struct spmd *s, comp_id c, sharding_id root)
         if (instr_at(s->src, order[i])->op == OP_PARAMETER)
             continue;
         if (!tick_poll(s->tick, "partition", order[i].i, module_ninstrs(s->src))) {
-            (void)spmd_error(s, (instr_id){ 0 }, "interrupted");
+            s->failed = true;
+            const char *code = s->diag ? diag_stage(s->diag, "interrupted") : NULL;
+            (void)diag_error(s->diag, NULL, (struct span){ 0, 0 }, "interrupted");
+            if (s->diag)
+                (void)diag_stage(s->diag, code);
             break;
         }
         partition_instr(s, order[i]);

@@ -148,7 +148,7 @@ static bool plan_exchange(struct plan *p, struct window_dim *w, int64_t n, int64
     w->pad_low %= w->base_dilation;
     w->pad_high = 0;
     plan_pieces(p, w, &c);
-    return true;
+    return p->W > 0; /* windows that fall between the elements of a dilated base */
 }
 
 /* The same for a dimension that every device has whole. */
@@ -166,7 +166,7 @@ static bool plan_whole(struct plan *p, struct window_dim *w, int64_t n, int64_t 
     w->pad_low %= w->base_dilation;
     w->pad_high = 0;
     plan_pieces(p, w, &c);
-    return true;
+    return p->W > 0; /* windows that fall between the elements of a dilated base */
 }
 
 static void set_output_offset(struct spmd *s, struct windowed *r, const struct plan *p, int d,

@@ -229,7 +229,7 @@ void related_instrs(const struct pass *p, instr_id i, struct id_list *out)
         return;
     }
     if (ins->op != OP_WHILE && ins->op != OP_CONDITIONAL && ins->op != OP_CALL)
-        return; /* custom calls: no helper relates anything */
+        return; /* nothing is known of custom calls */
     id_list_push(p->tmp, out, i);
     if (ins->op == OP_WHILE) {
         const struct attr *body = instr_attr(ins, ATTR_BODY), *cond = instr_attr(ins, ATTR_CONDITION);

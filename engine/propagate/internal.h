@@ -292,6 +292,18 @@ struct propagation *propagate_by(struct graph *g, const struct propagation_optio
 bool visit_once(struct pass *p, uint32_t slot);
 instr_id caller_operand(const struct pass *p, instr_id parameter); /* P-73; none */
 
+/* A value: an instruction, a leaf of it (-1: an array), a dimension of that (-1: any). */
+struct spot {
+    instr_id i;
+    int64_t leaf;
+    int dim;
+};
+#define PROP_TIME_END ((struct prop_time){ UINT8_MAX, UINT16_MAX, UINT32_MAX, UINT16_MAX })
+int time_compare(struct prop_time a, struct prop_time b, bool with_seq);
+/* The write before *t that brought *s (its dimension is dropped where its way is lost), and where that
+ * came from: *s and *t move there. NULL: nothing brought it. */
+const struct prop_write *why_step_back(const struct propagation *q, struct spot *s, struct prop_time *t);
+
 void align_groups(struct pass *p);                              /* P-82 */
 void relay_barriers(struct pass *p);                            /* P-84 */
 void remove_barriers(struct pass *p);                           /* P-85 */

@@ -176,4 +176,24 @@ struct why_candidate {
 int why_candidates(const struct propagation *p, instr_id instr, const struct prop_write *at,
                    struct arena *a, struct why_candidate **out);
 
+const char *prop_rule_text(const struct propagation *p, instr_id instr, const struct prop_write *w);
+
+/* A change by its place in time: the history from the first write to the last. */
+struct prop_change {
+    instr_id instr;
+    const struct prop_write *write;
+};
+/* All p->nwrites changes, earliest first: the rank + 1 is the number of a step. In arena a. */
+const struct prop_change *prop_changes(const struct propagation *p, struct arena *a);
+
+/* How far annotations reached: of the instructions of the working graph, those with a split (or, where
+ * nothing is split, a sharding) whose chain of causes ends at the annotated one. */
+struct prop_reach {
+    instr_id seed;     /* annotated instruction of the working graph */
+    int64_t reached;   /* others than itself */
+    int64_t split_by;  /* dimensions (of all of these) that it alone split */
+};
+/* One entry an annotated instruction, in module order. In arena a. */
+int64_t prop_coverage(const struct propagation *p, struct arena *a, struct prop_reach **out);
+
 #endif

@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "propagate/internal.h"
 
-static int time_compare(struct prop_time a, struct prop_time b, bool with_seq)
+int time_compare(struct prop_time a, struct prop_time b, bool with_seq)
 {
     if (a.stage != b.stage)
         return a.stage < b.stage ? -1 : 1;
@@ -173,13 +173,6 @@ static const char *rule_text(const struct pass *p, instr_id i, const struct prop
 }
 
 /* ---- which dimension, which leaf ------------------------------------------------------------------------ */
-
-/* A value: an instruction, a leaf of it (-1: an array), a dimension of that (-1: any). */
-struct spot {
-    instr_id i;
-    int64_t leaf;
-    int dim;
-};
 
 static sharding_id leaf_sharding(const struct pass *p, sharding_id s, int64_t leaf)
 {
@@ -391,30 +384,43 @@ static struct spot follow(struct pass *p, struct spot s, const struct prop_write
     return next;
 }
 
+const struct prop_write *why_step_back(const struct propagation *q, struct spot *s, struct prop_time *t)
+{
+    struct pass *p = q->state;
+    if (!s->i.i || s->i.i > p->n)
+        return NULL;
+    const struct prop_write *w = last_write(q, *s, *t);
+    if (!w && s->dim >= 0) { /* the dimension's way is lost: go on with the whole */
+        s->dim = -1;
+        w = last_write(q, *s, *t);
+    }
+    if (!w)
+        return NULL;
+    *t = w->time;
+    *s = w->cause.i ? follow(p, *s, w) : (struct spot){ none_instr(), -1, -1 };
+    return w;
+}
+
 int why_chain(const struct propagation *q, instr_id instr, int dim, struct arena *a,
               struct why_step **out)
 {
     VEC(struct why_step) steps = { 0 };
-    struct pass *p = q->state;
     struct spot s = { instr, -1, dim };
-    struct prop_time t = { UINT8_MAX, UINT16_MAX, UINT32_MAX, UINT16_MAX };
-    while (s.i.i && s.i.i <= p->n) {
-        const struct prop_write *w = last_write(q, s, t);
-        if (!w && s.dim >= 0) { /* the dimension's way is lost: go on with the whole */
-            s.dim = -1;
-            w = last_write(q, s, t);
-        }
+    struct prop_time t = PROP_TIME_END;
+    for (instr_id i = s.i;; i = s.i) {
+        const struct prop_write *w = why_step_back(q, &s, &t);
         if (!w)
             break;
-        struct why_step step = { s.i, *w, rule_text(p, s.i, w) };
+        struct why_step step = { i, *w, rule_text(q->state, i, w) };
         vec_push(a, &steps, step);
-        if (!w->cause.i)
-            break;
-        t = w->time;
-        s = follow(p, s, w);
     }
     *out = steps.v;
     return (int)steps.n;
+}
+
+const char *prop_rule_text(const struct propagation *q, instr_id instr, const struct prop_write *w)
+{
+    return rule_text(q->state, instr, w);
 }
 
 /* ---- candidates ------------------------------------------------------------------------------------------ */

@@ -262,6 +262,39 @@ const struct propagation *document_propagation(struct document *doc, struct tick
     return strategy_propagation(doc, doc->current, t, d);
 }
 
+bool document_try(struct document *doc, int n, const struct annotation *list, struct trial *out, struct tick *t,
+                  struct diag *d)
+{
+    *out = (struct trial){ 0 };
+    if (!need_module(doc, d))
+        return false;
+    struct strategy s = *doc->current;
+    struct derived e = { 0 };
+    int64_t computations = doc->computations;
+    s.annotations = list;
+    s.nannotations = n;
+    struct fail_frame f;
+    bool ok = FAIL_ENTER(&f);
+    if (ok) {
+        ok = make_propagation(doc, &s, &e, t, d);
+        fail_leave(&f);
+    } else {
+        boundary_failed(&f, d);
+    }
+    doc->computations = computations;
+    *out = (struct trial){ e.annotated, e.prop };
+    if (!ok)
+        trial_free(out);
+    return ok;
+}
+
+void trial_free(struct trial *t)
+{
+    propagation_free(t->prop);
+    annotated_free(t->annotated);
+    *t = (struct trial){ 0 };
+}
+
 const struct propagation *document_previous(struct document *doc, struct tick *t)
 {
     return doc->module && doc->current->parent ? strategy_propagation(doc, doc->current->parent, t, NULL) : NULL;

@@ -107,8 +107,8 @@ static int64_t tiled_total(const struct shardings *t, sharding_id s)
     return most;
 }
 
-/* A dump from after the partitioner has collectives, shardings on nothing but the entry's boundary,
- * and no annotation left that the partitioner would consume. */
+/* A dump from after the partitioner has collectives, shardings on nothing but the entry's parameters
+ * (XLA leaves those there), and no annotation left that the partitioner would consume. */
 static void look_at_module(struct document *doc)
 {
     const struct module *m = doc->module;
@@ -130,7 +130,7 @@ static void look_at_module(struct document *doc)
             all &= i->op == OP_CONSTANT || i->comp.i != m->entry.i;
             continue;
         }
-        if (i->comp.i != m->entry.i || (i->op != OP_PARAMETER && k != entry->root.i))
+        if (i->comp.i != m->entry.i || i->op != OP_PARAMETER)
             inner = true;
         uint64_t met;
         if (map_get(&seen, i->sharding.i, &met))

@@ -108,6 +108,15 @@ bool strategy_collectives(struct document *doc, const struct strategy *s, const 
                           int64_t *n, int64_t *total, struct tick *t, struct diag *d) MUST_CHECK;
 const struct program *strategy_program(struct document *doc, const struct strategy *s, struct tick *t,
                                        struct diag *d);
+/* The current strategy with another list of annotations, tried on the side: nothing of it is kept, the
+ * document does not change. */
+struct trial {
+    struct annotated *annotated;
+    struct propagation *prop;
+};
+bool document_try(struct document *doc, int n, const struct annotation *list, struct trial *out,
+                  struct tick *t, struct diag *d) MUST_CHECK;
+void trial_free(struct trial *t);
 /* Whether propagation may give a sharding to this entry parameter, or to this leaf of the entry's
  * root (-1: to all of it); true for every other instruction. */
 bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf);

@@ -199,8 +199,8 @@ bool file_read(const char *path, struct source **out, struct diag *d)
 
 /* ---- what a text is ---------------------------------------------------------------------------- */
 
-enum form { FORM_HLO, FORM_JSON, FORM_MLIR, FORM_BYTECODE, FORM_EXPORT, FORM_PROTO, FORM_EMPTY,
-            FORM_UTF16, FORM_BINARY };
+enum form { FORM_HLO, FORM_JSON, FORM_MLIR, FORM_BYTECODE, FORM_EXPORT, FORM_PROTO, FORM_MODULE_PROTO,
+            FORM_EMPTY, FORM_UTF16, FORM_BINARY };
 
 static size_t blank_prefix(const char *s, size_t n)
 {
@@ -251,20 +251,23 @@ static bool looks_binary(const char *s, size_t n)
 
 /* HloProto: field 1, its length, then field 1 of HloModuleProto, a name. HloModuleProto: the name
  * first. */
-static bool looks_proto(const char *s, size_t n)
+static enum form proto_form(const char *s, size_t n)
 {
-    if (n < 8 || s[0] != 0x0a)
-        return false;
+    enum form f = FORM_MODULE_PROTO;
+    if (n < 16 || s[0] != 0x0a)
+        return FORM_BINARY;
     size_t i = 1;
     while (i < 6 && (unsigned char)s[i] & 0x80)
         i++;
     i++;
-    if (s[i] == 0x0a)
+    if (s[i] == 0x0a) {
+        f = FORM_PROTO;
         i += 2;
+    }
     size_t k = 0;
     while (k < 4 && i + k < n && ((s[i + k] >= 'a' && s[i + k] <= 'z') || s[i + k] == '_'))
         k++;
-    return k >= 3;
+    return k >= 3 ? f : FORM_BINARY;
 }
 
 static enum form form_of(const char *s, size_t n)
@@ -279,7 +282,7 @@ static enum form form_of(const char *s, size_t n)
     if (looks_binary(s, n)) {
         if (memmem(s, n, "ML\xefR", 4))
             return FORM_EXPORT;
-        return looks_proto(s, n) ? FORM_PROTO : FORM_BINARY;
+        return proto_form(s, n);
     }
     const char *end = s + n, *p = first_word(s + i, end);
     if (*p == '{' || *p == '[')
@@ -296,6 +299,9 @@ static bool refuse(struct diag *d, const struct source *s, const char *what, con
 {
     const char *former = diag_stage(d, "parse");
     diag_error(d, s, (struct span){ 0, 1 }, "%s", what);
+    /* A quoted line of bytes, or of nothing, helps nobody. */
+    if (d && d->msgs.n && (looks_binary(s->text, s->len) || blank_prefix(s->text, s->len) == s->len))
+        d->msgs.v[d->msgs.n - 1].quote = NULL;
     if (hint)
         diag_hint(d, "%s", hint);
     diag_stage(d, former);
@@ -326,8 +332,12 @@ static bool refuse_form(struct diag *d, const struct source *s, enum form f)
     case FORM_PROTO:
         return refuse(d, s, "this is a binary HLO protocol buffer (.hlo.pb), not HLO text",
                       "dump text instead: XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_text\", and "
-                      "open DIR/*before_optimizations.txt; or run XLA's tool on this file: "
-                      "run_hlo_module --input_format=pb --print=true FILE");
+                      "open DIR/*before_optimizations.txt");
+    case FORM_MODULE_PROTO:
+        return refuse(d, s, "this is a binary HLO module (protocol buffer), not HLO text",
+                      "print HLO text instead: python3 -c \"import sys; from jax._src.lib import "
+                      "xla_client as x; print(x.XlaComputation(open(sys.argv[1],'rb').read())"
+                      ".as_hlo_text())\" FILE > FILE.hlo");
     case FORM_EMPTY: return refuse(d, s, "the file is empty", "an HLO text begins with HloModule NAME");
     case FORM_UTF16:
         return refuse(d, s, "this text is UTF-16: HLO text is ASCII or UTF-8",
@@ -347,17 +357,18 @@ static bool refuse_form(struct diag *d, const struct source *s, enum form f)
 static struct module *verified(struct module *m, struct diag *d)
 {
     const char *former = diag_stage(d, "verify");
+    struct module *volatile keep = m; /* read after a jump */
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
-        module_free(m);
+        module_free(keep);
         fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
     }
-    bool ok = module_verify(m, d);
+    bool ok = module_verify(keep, d);
     fail_leave(&f);
     diag_stage(d, former);
     if (ok)
-        return m;
-    module_free(m);
+        return keep;
+    module_free(keep);
     return NULL;
 }
 

@@ -352,6 +352,21 @@ static void order_attrs(struct hlo *r, int64_t npending)
     }
 }
 
+/* On the same line: another definition, `b = f32[] ..` or `ROOT b = ..`. A known key with a `=` is an
+ * attribute whose comma was forgotten. */
+static bool at_definition(const struct hlo *r)
+{
+    const char *p = r->p;
+    size_t n = word_len(p + (*p == '%'));
+    if (same(p, n, "ROOT"))
+        return true;
+    const char *name = p + (*p == '%'), *q = name + n;
+    while (hlo_class[(unsigned char)*q] & CH_SPACE)
+        q++;
+    return n && *q == '=' && !hlo_word_value(r->keys, KEY_SLOTS, name, n) && !same(name, n, "sharding") &&
+           !same(name, n, "metadata") && !same(name, n, "frontend_attributes");
+}
+
 static bool keep(struct hlo *r, struct instr *in)
 {
     struct arena *a = &r->m->arena;
@@ -483,7 +498,7 @@ bool hlo_instr(struct hlo *r)
     }
     for (int64_t k = npending; k < r->pending.n; k++)
         r->pending.v[k].instr = id;
-    if (!at_line_end(r))
+    if (!at_line_end(r) && !at_definition(r))
         return hlo_expected(r, "',' before an attribute, or the end of the line");
     return !twice;
 }

@@ -78,7 +78,8 @@ static void put_pair(struct printer *p, bool *first, int64_t from, int64_t to)
     puts_(p, "}");
 }
 
-/* Cell by cell of two tilings; a device that keeps its own cell sends nothing. */
+/* Cell by cell of two tilings. A device that keeps its own cell is listed too: whoever is no target of
+ * a pair would get zeros. */
 static void pairs_of_tilings(struct printer *p, const struct permute_pairs *a)
 {
     const struct shardings *t = p->m->ir->shardings;
@@ -86,9 +87,7 @@ static void pairs_of_tilings(struct printer *p, const struct permute_pairs *a)
     bool first = true;
     for (int64_t cell = 0; cell < n; cell++) {
         int64_t from = order_device(t, a->from.order, cell);
-        int64_t to = order_device(t, a->to.order, cell);
-        if (from != to)
-            put_pair(p, &first, from, to);
+        put_pair(p, &first, from, order_device(t, a->to.order, cell));
     }
 }
 

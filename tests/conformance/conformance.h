@@ -7,10 +7,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A case that is known to fail, and why. */
+struct known_fault {
+    const char *file, *name, *reason; /* file: its last part, cases.jsonl; a folder's name for dumps */
+};
+
 struct conformance {
     int passed, failed, skipped;
     bool verbose;
     const char *only; /* names that contain this; NULL: all */
+    const char *file; /* whose cases run now, its last part */
+    int nknown;
+    const struct known_fault *known;
 };
 
 /* path: a .jsonl file, or a folder that holds the file of the usual name (sharding_syntax.jsonl,
@@ -33,6 +41,8 @@ const char *conformance_file(const char *path, const char *usual, char *buffer);
 typedef void conformance_fn(void *context, struct conformance *c, const cJSON *line);
 void conformance_lines(const char *path, struct conformance *c, conformance_fn *fn, void *context);
 
+/* Count, and say what is to be said. A known fault that fails is skipped, with its reason; one that
+ * passes fails, so that the list shrinks. */
 void conformance_pass(struct conformance *c, const char *name);
 void conformance_fail(struct conformance *c, const char *name, const char *expected,
                       const char *got);

@@ -1,6 +1,7 @@
-/* gspmd-conformance [-v] [--only TEXT] FOLDER|FILE...: runs every file of cases in a folder and ends
- * with `N passed, N failed`. What a file holds is told by its name, else by the fields of its first
- * line. Exit status: 0 all passed, 1 some failed, 2 nothing could be read. */
+/* gspmd-conformance [-v] [--only TEXT] [--expect FILE] FOLDER|FILE...: runs every file of cases in a
+ * folder and ends with `N passed, N failed`. What a file holds is told by its name, else by the fields
+ * of its first line. --expect: known faults, `FILE NAME REASON` a line: skipped when they fail, failed
+ * when they pass. Exit status: 0 all passed, 1 some failed, 2 nothing could be read. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,10 +85,18 @@ static void skip_line(void *context, struct conformance *c, const cJSON *o)
     conformance_skip(c, field_text(o, "name"), context);
 }
 
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
 static void run_file(const struct kind *kinds, const char *path, struct conformance *total)
 {
     const struct kind *k = kind_of(kinds, path);
-    struct conformance c = { .verbose = total->verbose, .only = total->only };
+    struct conformance c = *total;
+    c.passed = c.failed = c.skipped = 0;
+    c.file = last_part(path);
     static char missing[] = "no runner for such files";
     if (k && k->run)
         k->run(path, &c);
@@ -133,6 +142,7 @@ static int run_folder(const struct kind *kinds, const char *path, struct conform
         free(list[i]);
     if (n >= 0)
         free(list);
+    c->file = last_part(path);
     if (n > 0 && conformance_inputs)
         conformance_inputs(path, c->only, c);
     if (!found)
@@ -150,8 +160,59 @@ static int finish(const struct conformance *c, int status)
     return status ? status : c->failed > 0;
 }
 
+/* ---- known faults -------------------------------------------------------------------------------- */
+
+struct known_list {
+    char *text;
+    struct known_fault *v;
+    int n;
+};
+
+/* Cuts the next word off a line. */
+static char *word(char **line)
+{
+    char *w = *line + strspn(*line, " \t");
+    char *end = w + strcspn(w, " \t");
+    *line = *end ? end + 1 : end;
+    *end = '\0';
+    return w;
+}
+
+/* `FILE NAME REASON` a line; # starts a comment. The reason must be there. */
+static bool known_read(const char *path, struct known_list *list)
+{
+    FILE *f = fopen(path, "r");
+    size_t cap = 0;
+    if (!f || getdelim(&list->text, &cap, '\0', f) < 0) {
+        perror(path);
+        if (f)
+            (void)fclose(f);
+        return false;
+    }
+    (void)fclose(f);
+    char *rest = list->text;
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
+        if (line[0] == '#' || !line[strspn(line, " \t")])
+            continue;
+        struct known_fault *more = realloc(list->v, (size_t)(list->n + 1) * sizeof *more);
+        if (!more)
+            return false;
+        list->v = more;
+        struct known_fault *k = &list->v[list->n++];
+        k->file = word(&line);
+        k->name = word(&line);
+        k->reason = line + strspn(line, " \t");
+        if (!k->reason[0]) {
+            (void)fprintf(stderr, "%s: %s %s: a reason is missing\n", path, k->file, k->name);
+            return false;
+        }
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    struct known_list known = { 0 };
     struct kind kinds[NKINDS];
     struct conformance c = { 0 };
     int status = 0, paths = 0;
@@ -162,6 +223,11 @@ int main(int argc, char **argv)
             c.verbose = true;
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             c.only = argv[++i];
+        } else if (strcmp(argv[i], "--expect") == 0 && i + 1 < argc) {
+            if (!known_read(argv[++i], &known))
+                status = 2;
+            c.known = known.v;
+            c.nknown = known.n;
         } else if (stat(argv[i], &st) != 0) {
             perror(argv[i]);
             status = 2;
@@ -175,8 +241,12 @@ int main(int argc, char **argv)
         }
     }
     if (!paths) {
-        (void)fprintf(stderr, "usage: gspmd-conformance [-v] [--only TEXT] FOLDER|FILE...\n");
-        return 2;
+        (void)fprintf(stderr, "usage: gspmd-conformance [-v] [--only TEXT] [--expect FILE] FOLDER|FILE...\n");
+        status = 2;
+    } else {
+        status = finish(&c, status);
     }
-    return finish(&c, status);
+    free(known.v);
+    free(known.text);
+    return status;
 }

@@ -392,6 +392,22 @@ static void test_reduce_scatter(void **state)
     }
 }
 
+/* A custom call with a side effect stays though nobody uses it. */
+static void test_side_effect_stays(void **state)
+{
+    (void)state;
+    struct setup t;
+    accepted(&t,
+             "HloModule m\nENTRY e {\n  x = f32[4] parameter(0), sharding={replicated}\n"
+             "  c = f32[4] custom-call(x), custom_call_target=\"f\", "
+             "custom_call_has_side_effect=true, sharding={maximal device=1}\n"
+             "  ROOT y = f32[4] negate(x), sharding={replicated}\n}\n",
+             4);
+    assert_int_equal(count_op(t.program, OP_CONDITIONAL), 1); /* S-160: on its device only */
+    assert_int_equal(count_op(t.program, OP_CUSTOM_CALL), 1);
+    setup_free(&t);
+}
+
 /* ---- patterns ---------------------------------------------------------------------------------------------------------- */
 
 static void test_rotation(void **state)
@@ -437,7 +453,7 @@ int main(void)
         cmocka_unit_test(test_while),           cmocka_unit_test(test_conditional),
         cmocka_unit_test(test_manual_region),   cmocka_unit_test(test_manual_subgroup),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_reduce_scatter),
-        cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_rotation),        cmocka_unit_test(test_side_effect_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,12 @@ static const struct row rows[] = {
     /* permute: S-76 */
     { 8, "s32[8,8]", "devices=[2,4]<=[8]", "devices=[2,4]<=[4,2]T(1,0)",
       "collective-permute s32[4,2] 6" },
+    /* orders that count down, and an order that no digits say */
+    { 4, "s32[8]", "replicated", "devices=[4]3,2,1,0", "" },
+    { 8, "s32[8,4]", "replicated", "devices=[4,2]6,7,4,5,2,3,0,1", "" },
+    { 4, "s32[8]", "replicated", "devices=[4]0,1,3,2", "" },
+    { 4, "s32[8]", "devices=[4]3,2,1,0", "devices=[4]<=[4]", "collective-permute s32[2] 4" },
+    { 6, "s32[12]", "devices=[3,2]5,4,3,2,1,0" REP, "devices=[6]5,4,3,2,1,0", "" },
     /* partial replication: X-12..X-19 */
     { 4, "s32[8,8]", "devices=[2,2]<=[4]", "devices=[2,1,2]<=[4]" REP, "all-gather s32[4,8] 2" },
     { 4, "s32[8,8]", "devices=[2,1,2]<=[4]" REP, "devices=[2,2]<=[4]", "" },

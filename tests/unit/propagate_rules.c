@@ -73,6 +73,18 @@ static const struct rule_case elementwise[] = {
       " k = f32[12,20] subtract(n, t), sharding={devices=[2,1]<=[2]}\n"
       " ROOT o = (f32[12,20], f32[12,20]) tuple(m, k)\n",
       "r " COLS "; n {devices=[2,1]<=[2]}" },
+    { "nor has an op of two operands the right", "", "",
+      " p = f32[12,20,4] parameter(0), sharding={devices=[1,4,1]<=[4]}\n z = f32[] constant(0)\n"
+      " r = f32[12,20] reduce(p, z), dimensions={2}, to_apply=sum\n t = f32[12,20] parameter(1)\n"
+      " n = f32[12,20] add(r, t)\n m = f32[12,20] negate(n), sharding={devices=[2,1]<=[2]}\n"
+      " ROOT o = f32[12,20] abs(m)\n",
+      "r " COLS "; n {devices=[2,1]<=[2]}" },
+    { "the root does not count as a user", "", "",
+      " p = f32[12,20,4] parameter(0), sharding={devices=[1,4,1]<=[4]}\n z = f32[] constant(0)\n"
+      " r = f32[12,20] reduce(p, z), dimensions={2}, to_apply=sum\n n = f32[12,20] negate(r)\n"
+      " t = f32[12,20] parameter(1)\n m = f32[12,20] add(n, t), sharding={devices=[2,1]<=[2]}\n"
+      " ROOT o = (f32[12,20], f32[12,20]) tuple(m, n)\n",
+      "r " COLS "; n " COLS },
     { "a scalar predicate of another shape gives and takes nothing tiled", "", "",
       " c = pred[] parameter(0)\n k = pred[] not(c)\n p = f32[12] parameter(1), sharding={devices=[4]<=[4]}\n"
       " q = f32[12] parameter(2)\n w = f32[12] negate(q)\n s = f32[12] select(k, p, w)\n ROOT o = f32[12] abs(s)\n",
@@ -213,6 +225,11 @@ static const struct rule_case sums[] = {
       " d = f32[8,32] dot(l, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
       " ROOT o = f32[8,32] abs(d), sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}\n",
       "d {devices=[1,2,2]<=[4] last_tile_dim_replicate}" },
+    { "dot: not even with an only user", "", "",
+      " l = f32[8,16] parameter(0), sharding=" ROWS "\n r = f32[16,32] parameter(1)\n"
+      " d = f32[8,32] dot(l, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n n = f32[8,32] negate(d)\n"
+      " ROOT o = f32[8,32] abs(n), sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}\n",
+      "d {devices=[1,2,2]<=[4] last_tile_dim_replicate}" },
     { "dot: an operand takes the result's split and the other's", "", "",
       " p = f32[8,16] parameter(0)\n l = f32[8,16] negate(p)\n r = f32[16,32] parameter(1), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}\n"
       " ROOT d = f32[8,32] dot(l, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding=" PROWS "\n",
@@ -352,6 +369,11 @@ static const struct rule_case control[] = {
       " b = f32[8] get-tuple-element(t), index=2\n x = f32[8] negate(a), sharding={devices=[4]<=[4]}\n"
       " y = f32[8] negate(b), sharding={devices=[2]<=[2]}\n ROOT o = (f32[8], f32[8]) tuple(x, y)\n",
       "t {{devices=[4]<=[4]},{replicated},{devices=[2]<=[2]}}" },
+    { "a leaf need not be a refinement", "", "",
+      " p = (f32[12,20], f32[8]) parameter(0)\n t = (f32[12,20], f32[8]) copy(p)\n a = f32[12,20] get-tuple-element(t), index=0\n"
+      " b = f32[12,20] get-tuple-element(t), index=0\n x = f32[12,20] negate(a), sharding={devices=[2,1]<=[2]}\n"
+      " y = f32[12,20] abs(b), sharding=" COLS "\n ROOT o = (f32[12,20], f32[12,20]) tuple(x, y)\n",
+      "t {" COLS ",{replicated}}" },
     { "the filler keeps manual groups", "", "",
       " p = (f32[8,8], f32[8]) parameter(0)\n t = (f32[8,8], f32[8]) copy(p)\n g = f32[8] get-tuple-element(t), index=1\n"
       " ROOT o = f32[8] negate(g), sharding={devices=[2,2]<=[4] last_tile_dims={manual}}\n",
@@ -455,6 +477,16 @@ static const struct rule_case annotations[] = {
       " k = f32[4] constant({1,2,3,4})\n a = f32[4] add(f, k)\n"
       " t = f32[8] custom-call(a), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[2]<=[2]}\n ROOT o = f32[8] abs(t)\n",
       "f {manual}; k {manual}; a {manual}; t {devices=[2]<=[2]}" },
+    { "manual stops at the way out also where that has no sharding", "", "",
+      " p = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+      " f = f32[4] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n a = f32[4] negate(f)\n"
+      " t = f32[8] custom-call(a), custom_call_target=\"SPMDShardToFullShape\"\n u = f32[8] abs(t)\n ROOT o = f32[8] abs(u)\n",
+      "f {manual}; a {manual}; t none; u none" },
+    { "shard_as makes one even of what does not go together", "out=1", "",
+      " p = f32[8,8] parameter(0), sharding=" ROWS "\n q = f32[8,8] parameter(1), sharding=" COLS "\n a = f32[8,8] negate(p)\n"
+      CALL("ga", "a", "{unknown shard_as 3}") "\n b = f32[8,8] negate(q)\n" CALL("gb", "b", "{unknown shard_as 3}") "\n"
+      " ROOT t = (f32[8,8], f32[8,8]) tuple(ga, gb)\n",
+      "a " COLS "; b " COLS },
     { "shard_as makes them one", "out=1", "",
       " p = f32[8,8] parameter(0), sharding=" PROWS "\n q = f32[8,8] parameter(1), sharding=" PCOLS "\n a = f32[8,8] negate(p)\n"
       CALL("ga", "a", "{unknown shard_as 3}") "\n b = f32[8,8] negate(q)\n" CALL("gb", "b", "{unknown shard_as 3}") "\n"
@@ -490,7 +522,7 @@ static void run_all(const struct rule_case *cases, size_t n)
     for (size_t k = 0; k < n; k++) {
         struct bed b;
         char text[16384];
-        (void)snprintf(text, sizeof text, "HloModule m\n" HELPERS "%sENTRY main {\n%s}\n", cases[k].before,
+        (void)snprintf(text, sizeof text, "HloModule m\n" COMMON_COMPUTATIONS "%sENTRY main {\n%s}\n", cases[k].before,
                        cases[k].entry);
         bed_load(&b, text);
         bed_run(&b, cases[k].options);

@@ -16,7 +16,7 @@
 #include "text/text.h"
 
 /* Computations that any case may call. */
-#define HELPERS                                                                                    \
+#define COMMON_COMPUTATIONS                                                                                    \
     "sum {\n a_s = f32[] parameter(0)\n b_s = f32[] parameter(1)\n"                                \
     " ROOT r_s = f32[] add(a_s, b_s)\n}\n"                                                         \
     "smaller {\n a_l = f32[] parameter(0)\n b_l = f32[] parameter(1)\n"                            \

@@ -2,7 +2,7 @@
 #include "propagate_support.h"
 
 static const char mlp[] =
-    "HloModule m\n" HELPERS "ENTRY e {\n x = f32[8,16] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+    "HloModule m\n" COMMON_COMPUTATIONS "ENTRY e {\n x = f32[8,16] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
     " w = f32[16,32] parameter(1), sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}\n"
     " d = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
     " t = f32[32,8] transpose(d), dimensions={1,0}\n n = f32[32,8] tanh(t)\n z = f32[] constant(0)\n"

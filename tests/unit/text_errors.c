@@ -147,6 +147,8 @@ static void structure(void **state)
         { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  y = f32[8] parameter(0)\n}\n", 4,
           "defined twice" },
         { "HloModule m\nENTRY e {\n}\n", 2, "is empty" },
+        { "f {\n  p = f32[8] parameter(0)\n}\nENTRY e {\n  x = f32[8] parameter(0)\n"
+          "  ROOT y = f32[8] negate(p)\n}\n", 6, "'p' is not defined in this computation" },
         { "HloModule m\na {\n  x = f32[8] parameter(0)\n}\nb {\n  x = f32[8] parameter(0)\n}\n", 7,
           "which computation is the entry? 2" },
         { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0) /* open\n}\n", 3, "comment is never closed" },

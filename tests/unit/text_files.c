@@ -136,6 +136,8 @@ static void other_forms_are_recognised(void **state)
             "deserialize");
     REFUSES("a.hlo.pb", "\x0a\x80\x01\x0a\x05jit_f\x12\x06main.4\x1a\x80\0\0\0\0\0\0\x01\x02\x03",
             "protocol buffer", "xla_dump_hlo_as_text");
+    REFUSES("b.pb", "\x0a\x05jit_f\x12\x06main.4\x1a\x80\x01\0\0\0\0\0\x01\x02\x03", "protocol buffer",
+            "XlaComputation");
     REFUSES("empty", "", "empty", NULL);
     REFUSES("blank", " \r\n\t\n", "empty", NULL);
     REFUSES("elf", "\x7f" "ELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0", "binary", NULL);
@@ -176,7 +178,7 @@ static int remove_folder(void **state)
 {
     (void)state;
     static const char *const names[] = { "a.hlo", "b", "a.hlo.gz", "two.gz", "cut.gz", "sum.gz",
-        "bad.gz", "blank.gz", "a.mlir", "b.mlir", "c.mlir", "a.mlirbc", "a.export", "a.hlo.pb",
+        "bad.gz", "blank.gz", "a.mlir", "b.mlir", "c.mlir", "a.mlirbc", "a.export", "a.hlo.pb", "b.pb",
         "empty", "blank", "elf", "utf16", "word", "m.hlo", "bom.hlo", "a.json", "secret.hlo", "v.hlo" };
     for (size_t i = 0; i < COUNTOF(names); i++)
         (void)unlink(path_of(names[i]));

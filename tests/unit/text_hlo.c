@@ -178,6 +178,9 @@ static void odd_spacing_reads(void **state)
     SAME_MODULE("// a comment\n/* another */ HloModule m\nf { p = f32[] parameter(0) }\nENTRY e { "
                 "x = f32[] parameter(0) \n ROOT y = f32[] call(x), to_apply=f }");
     SAME_MODULE("main(x: f32[2]{0})->f32[2]{0} // sig\n{\nROOT x=f32[2]{0}parameter(0)\n}\n");
+    SAME_MODULE("add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) } ENTRY e "
+                "{ x = f32[2] parameter(0) z = f32[] constant(0) ROOT %r = f32[] reduce(x, z), "
+                "dimensions={0}, to_apply=add }");
     SAME_MODULE("HloModule m\nENTRY ROOT {\n ROOT ROOT = f32[] parameter(0) }");
 }
 
@@ -381,7 +384,7 @@ static void built_modules_print_and_read(void **state)
         "  collective-permute.2 = f32[8,4] collective-permute(collective-permute.1), "
         "source_target_pairs={{0,1},{1,2},{2,0},{4,5},{5,6},{6,4}}\n"
         "  collective-permute.3 = f32[8,4] collective-permute(collective-permute.2), "
-        "source_target_pairs={{1,2},{2,4},{3,6},{4,1},{5,3},{6,5}}\n"
+        "source_target_pairs={{0,0},{1,2},{2,4},{3,6},{4,1},{5,3},{6,5},{7,7}}\n"
         "  ROOT reduce-window = f32[8,4] reduce-window(collective-permute.3, add), "
         "window={size=2x3 stride=1x2 pad=0_0x1_0 rhs_dilate=1x2 rhs_reversal=0x1}\n"
         "}\n"

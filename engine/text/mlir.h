@@ -1,0 +1,363 @@
+/* Between the files of the StableHLO reader.
+ *
+ * The text is read in one pass into functions of operations with regions; each operation is
+ * simplified as soon as it is read, as XLA's importer does (its canonicalizer folds constants,
+ * identities and loop-invariant carries before it makes HLO), and what is left becomes computations:
+ *
+ *     mlir_read.c   the cursor, blocks, functions, recovery; the entry
+ *     mlir_op.c     one operation: pretty and generic form, attributes, types
+ *     mlir_attr.c   values of attributes: lists of numbers, enums, groups
+ *     mlir_dense.c  constants
+ *     mlir_fold.c   the importer's simplifications
+ *     mlir_lower.c  regions to computations; captured values
+ *     mlir_emit.c   operations to instructions
+ *     mlir_chlo.c   chlo operations that HLO has no opcode for
+ *     mlir_shard.c  shardings: mhlo.sharding, Shardy's attributes and operations
+ *     mlir_loc.c    locations to metadata
+ */
+#ifndef GSPMD_TEXT_MLIR_H
+#define GSPMD_TEXT_MLIR_H
+
+#include <string.h>
+
+#include "text/reader.h"
+#include "text/text.h"
+
+/* An attribute as it stands in the text. Words without a key (compare's LT) have key "". */
+struct mattr {
+    const char *key, *val;
+    uint32_t klen, vlen;
+};
+
+/* What an operation is, where the HLO opcode alone does not say it. */
+enum mkind {
+    M_NONE,
+    M_HLO, /* .hlo */
+    M_CONSTANT,
+    M_RETURN,
+    M_CALL,
+    M_CUSTOM,
+    M_MODULE,
+    M_FUNC,
+    M_MESH,
+    M_CONSTRAINT,  /* sdy.sharding_constraint, sdy.reshard, explicit sdy collectives */
+    M_MANUAL,      /* sdy.manual_computation */
+    M_NAMED,       /* sdy.named_computation */
+    M_GROUP,       /* sdy.sharding_group */
+    M_IDENTITY,    /* data_flow_edge, propagation_barrier: the operand */
+    M_CHLO,        /* mlir_chlo.c */
+    M_COMPOSITE,
+    M_IF,
+    M_RAW,         /* made by the reader: an HLO instruction with given attributes */
+    M_UNKNOWN
+};
+
+struct mop;
+
+struct mregion {
+    struct mop *first, *last, *owner;
+    struct mregion *parent;
+    struct mregion *into; /* inlined into this one */
+    uint32_t arg0, nargs; /* values */
+    bool open, live;
+    VEC(uint32_t) captured;
+    comp_id comp;
+};
+
+struct mconst {
+    shape_id shape;
+    bool splat, elided;
+    const void *data; /* one element when splat */
+    uint32_t value;
+};
+
+struct mval {
+    shape_id shape;
+    uint32_t alias; /* replaced by this value; 0: not */
+    struct mop *def; /* NULL: argument of a region, constant */
+    struct mregion *region;
+    const struct mconst *cst;
+    instr_id instr; /* in computation comp */
+    uint32_t comp;
+    const char *name;
+    uint32_t nname;
+};
+
+struct mop {
+    uint8_t kind; /* enum mkind */
+    bool live, generic;
+    uint16_t hlo; /* enum op_kind */
+    uint32_t noperands, nresults, nattrs, nregions;
+    uint32_t *operands;
+    uint32_t result; /* the first; others follow */
+    struct mattr *attrs;
+    struct mregion **regions;
+    const char *name, *sym, *loc; /* sym: callee, target, without @ */
+    uint32_t nname, nsym, nloc;
+    const char *at; /* the result's or the operation's name in the text */
+    uint32_t nat;
+    struct mop *next, *prev;
+    struct mregion *block;
+    /* M_RAW */
+    const struct attr *raw;
+    int nraw;
+    sharding_id sharding; /* also of ops whose sharding was worked out while reading */
+};
+
+struct mfunc {
+    const char *name;
+    uint32_t nname;
+    struct mop *op;
+    struct mregion *body; /* NULL: only declared */
+    struct mattr *arg_attrs, *res_attrs; /* dictionaries as text, one each; val NULL: none */
+    const char **arg_locs;
+    uint32_t *arg_nlocs;
+    uint32_t nargs, nresults;
+    shape_id *results;
+    struct mregion **closed; /* inner before outer, the body last */
+    int64_t nclosed;
+    bool is_public;
+    uint8_t mark;
+    comp_id comp;
+};
+
+struct mname {
+    const char *text;
+    uint32_t len, hash, func, value;
+};
+
+struct malias {
+    const char *name, *text;
+    uint32_t nname, ntext;
+    const char *metadata; /* once resolved */
+    uint32_t nmetadata;
+    bool done, busy;
+};
+
+struct type_cache {
+    const char *text;
+    uint32_t len, hash;
+    shape_id shape;
+};
+
+struct mframe {
+    struct mop *op;
+    struct mregion *region;
+    enum { FRAME_TOP, FRAME_GENERIC, FRAME_WHILE_COND, FRAME_WHILE_BODY, FRAME_REDUCE, FRAME_SDY,
+           FRAME_FUNC, FRAME_MODULE } form;
+    const char *open_at;
+    struct mregion **regions; /* read so far */
+    uint32_t nregions, capregions;
+    const char **result_names;
+    uint32_t depth_names;
+};
+
+enum { MTYPES = 1024, OPNAMES = 1024 };
+
+struct opname {
+    const char *text;
+    uint32_t len;
+    uint8_t kind;
+    uint16_t hlo;
+};
+
+struct mlir {
+    struct ir *c;
+    struct module *m;
+    struct source *src;
+    struct tick *tick;
+    struct diag *d;
+    const char *base, *p, *end;
+    struct arena tmp;
+    int nerrors;
+    bool stop;
+
+    struct paged vals; /* struct mval */
+    struct mname *names;
+    uint32_t nnames, capnames, func; /* func: number of the function being read */
+    uint32_t *numbered;              /* %12 -> value, with the function's number in numbered_func */
+    uint32_t *numbered_func, ncap;
+
+    VEC(struct mframe) frames;
+    VEC(struct mfunc *) funcs;
+    struct map func_by_name; /* hash of the name -> index in funcs + 1 */
+    VEC(struct mregion *) closed; /* of the function being read: inner before outer */
+    struct mfunc *current;
+
+    struct malias *aliases; /* #name = ..., !name = ..., in order of the text */
+    int64_t naliases;
+    struct map alias_by_name;
+
+    struct mesh *meshes;
+    int nmeshes, capmeshes;
+
+    const char *module_attrs;
+    uint32_t module_nattrs;
+    bool saw_sdy, told_unknown;
+    const char *module_name;
+    uint32_t module_nname;
+
+    struct map constants; /* of the current function: hash -> value */
+    struct type_cache types[MTYPES];
+    struct opname opnames[OPNAMES];
+
+    VEC(uint32_t) list; /* operands of the operation being read */
+    VEC(struct mattr) attrs;
+    VEC(shape_id) shapes;
+    VEC(int64_t) ints;
+    struct {
+        const char *text;
+        uint32_t len, count;
+    } results[64];
+    int nresults;
+
+    /* lowering */
+    comp_id comp;
+    struct mop *emitting;
+    sharding_id set_sharding; /* for what is emitted now */
+    const char *metadata, *frontend;
+    uint32_t nmetadata, nfrontend;
+    instr_id *last_named;
+    bool entry;
+    bool manual; /* some manual computation was read */
+    VEC(struct attr) out;
+};
+
+#define MFAIL(r, at, len, ...)                                                                     \
+    ((r)->nerrors++, diag_error((r)->d, (r)->src, mspan((r), (at), (len)), __VA_ARGS__))
+
+static inline struct span mspan(const struct mlir *r, const char *at, size_t len)
+{
+    return (struct span){ (uint32_t)(at - r->base), (uint32_t)(len ? len : 1) };
+}
+
+static inline struct mval *mval(const struct mlir *r, uint32_t v)
+{
+    return (struct mval *)paged_at(&r->vals, v);
+}
+
+/* The value that stands for v after simplification. */
+static inline uint32_t mresolve(const struct mlir *r, uint32_t v)
+{
+    while (mval(r, v)->alias)
+        v = mval(r, v)->alias;
+    return v;
+}
+
+static inline const struct shape *mshape(const struct mlir *r, uint32_t v)
+{
+    return shape_get(r->c, mval(r, v)->shape);
+}
+
+/* ---- text ---- */
+extern const uint8_t mlir_class[256];
+enum { MC_WORD = 1, MC_SPACE = 2, MC_DIGIT = 4 };
+static inline bool mis(char c, int what)
+{
+    return mlir_class[(unsigned char)c] & what;
+}
+void mskip_slow(struct mlir *r);
+static inline void mskip(struct mlir *r)
+{
+    while (mis(*r->p, MC_SPACE))
+        r->p++;
+    if (*r->p == '/')
+        mskip_slow(r);
+}
+static inline bool mtake(struct mlir *r, char c)
+{
+    mskip(r);
+    if (*r->p != c)
+        return false;
+    r->p++;
+    return true;
+}
+static inline size_t mword(const char *p)
+{
+    const char *q = p;
+    while (mis(*q, MC_WORD))
+        q++;
+    return (size_t)(q - p);
+}
+static inline bool mtext(const char *p, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(p, word, n) == 0;
+}
+bool mexpected(struct mlir *r, const char *what);
+bool mwant(struct mlir *r, char c, const char *what);
+/* From an opening bracket ( [ { < or quote to behind its partner; NULL: none. `->` is no bracket. */
+const char *mbalanced(const char *p, const char *end);
+/* Skips a balanced group at the cursor; says what is wrong when it does not close. */
+bool mskip_group(struct mlir *r, const char **text, uint32_t *len);
+
+/* ---- reading ---- */
+bool mlir_op(struct mlir *r);
+bool mlir_op_tail(struct mlir *r, struct mop *op, const struct mframe *f);
+bool mlir_type(struct mlir *r, shape_id *out);
+bool mlir_dict(struct mlir *r, char close); /* into r->attrs; behind the opening brace */
+bool mlir_loc(struct mlir *r, const char **text, uint32_t *len); /* optional loc(...) */
+uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape);
+bool mlir_use(struct mlir *r, uint32_t *out); /* %x, %x#1 */
+struct mregion *mlir_open_region(struct mlir *r, struct mop *op);
+void mlir_append(struct mlir *r, struct mop *op);
+struct mop *mlir_op_new(struct mlir *r, enum mkind kind);
+uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region, shape_id shape);
+const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n);
+void mlir_fill_opnames(struct mlir *r);
+struct mframe *mlir_push(struct mlir *r, struct mop *op, int form, const char *at);
+bool mlir_block_args(struct mlir *r, struct mregion *g);
+struct mfunc *mlir_find_func(const struct mlir *r, const char *name, size_t n);
+
+/* ---- attributes ---- */
+const struct mattr *mattr(const struct mop *op, const char *key);
+const struct mattr *mattr2(const struct mop *op, const char *key, const char *other);
+/* Value of key in a dictionary's text (braces included or not). */
+bool mdict_find(const char *text, uint32_t len, const char *key, struct mattr *out);
+bool mdict_next(const char **p, const char *end, struct mattr *out);
+/* Numbers in a list of any spelling into r->ints; a splat is repeated n times (n < 0: once). */
+bool mints(struct mlir *r, const struct mattr *a, int64_t n);
+bool mints_of(struct mlir *r, const struct mop *op, const char *key, const char *other, int64_t n);
+bool mint_of(struct mlir *r, const struct mop *op, const char *key, const char *other, int64_t dflt,
+             int64_t *out);
+bool mbool_of(const struct mop *op, const char *key, bool dflt);
+/* The last word of #stablehlo<comparison_direction LT> or LT itself. */
+void menum(const struct mattr *a, const char **word, uint32_t *len);
+/* Value without quotes; false: no string. */
+bool mstring(const struct mattr *a, const char **text, uint32_t *len);
+
+/* ---- constants ---- */
+bool mlir_constant(struct mlir *r, struct mop *op);
+uint32_t mconst_value(struct mlir *r, shape_id shape, bool splat, const void *data, bool elided);
+uint32_t mconst_scalar(struct mlir *r, enum dtype t, double v);
+uint32_t mconst_like(struct mlir *r, shape_id shape, double v); /* a splat of that value */
+/* Element i as a number; complex: false. */
+bool mconst_get(const struct mlir *r, const struct mconst *k, int64_t i, double *f, int64_t *n);
+void mstore(enum dtype t, double f, int64_t n, void *out);
+
+/* ---- simplification ---- */
+void mlir_fold(struct mlir *r, struct mop *op);
+void mreplace(struct mlir *r, struct mop *op, uint32_t k, uint32_t by);
+
+/* ---- shardings ---- */
+bool mlir_mesh(struct mlir *r, const struct mop *op);
+/* The sharding of an operation's attributes, for a shape; none when it has none. */
+bool mlir_op_sharding(struct mlir *r, const struct mop *op, shape_id shape, sharding_id *out);
+/* Of an argument's or result's dictionary. open: dims that propagation may split further, or all. */
+bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id shape,
+                        sharding_id *out, bool *open);
+bool mlir_constraint(struct mlir *r, struct mop *op);
+bool mlir_sdy_region(struct mlir *r, struct mop *op);
+bool mlir_group(struct mlir *r, struct mop *op);
+
+/* ---- lowering ---- */
+bool mlir_lower(struct mlir *r);
+bool mlir_emit(struct mlir *r, struct mop *op);
+bool mlir_chlo(struct mlir *r, struct mop *op, instr_id *out);
+instr_id mvalue(struct mlir *r, uint32_t v); /* in the current computation */
+void mset(struct mlir *r, uint32_t v, instr_id i);
+instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const instr_id *operands,
+               int nattrs, const struct attr *attrs);
+void mlir_metadata(struct mlir *r, const char *loc, uint32_t nloc, const char **text, uint32_t *len);
+void mspread(struct mlir *r, instr_id tuple, const struct mop *op);
+
+#endif
