@@ -27,7 +27,7 @@ bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_i
     int rank = v && v->kind == SHAPE_ARRAY ? v->rank : -1;
     struct axes_spec spec = { 0 };
     size_t used = 0;
-    diag_stage(c->d, "shard");
+    diag_stage(c->d, "usage"); /* what is wrong here is wrong in the command, whichever it is */
     int nmeshes = s->nmeshes > 0 && s->meshes[0].naxes > 0 ? s->nmeshes : s->nmeshes > 1 ? s->nmeshes : 0;
     if (!sharding_spec_parse(document_ir(doc)->shardings, s->meshes, nmeshes, rank, c->src, off, text, n, &used,
                              out_spec, &spec, c->d))

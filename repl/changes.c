@@ -110,6 +110,9 @@ int change_finish(struct call *c, const struct strategy *before)
     if (now->propagation_key != before->propagation_key) {
         if (!document_propagation(doc, call_tick(c), c->d)) {
             int status = call_failed(c);
+            c->out.n = 0; /* what was said of the edit is not so */
+            if (c->out.s)
+                c->out.s[0] = '\0';
             if (document_strategy(doc)->parent == before && !edit_undo(doc, NULL))
                 return STATUS_INTERNAL;
             return status;

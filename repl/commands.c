@@ -82,9 +82,33 @@ const struct command commands[] = {
     { .name = "why", .aliases = "w", .group = "propagation", .args = "T [DIM | AXIS] [--all]", .min = 1, .max = 2, .options = "--all",
       .summary = "where a sharding comes from: rule by rule back to the annotation, and who lost",
       .example = EX_why, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_why },
+    { .name = "why-not", .group = "propagation", .args = "T SHARDING [--all]", .min = 2, .max = -1, .options = "--all",
+      .summary = "what stands against a sharding, and the nearest annotation that would bring it",
+      .details = "    annotated, boundary  propagation may not change it\n"
+                 "    axis                 what should split one dimension splits another\n"
+                 "    size                 fewer elements than tiles\n"
+                 "    conflict             a neighbour offers it and loses, with the rule\n"
+                 "    no path              nobody offers it\n"
+                 "    Annotations are tried on copies of the strategy, the nearest first.\n",
+      .example = EX_why_not, .complete = COMPLETE_SPEC, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_why_not },
+    { .name = "step", .group = "propagation", .args = "[N] [--all]", .max = 1, .options = "--all --limit=",
+      .summary = "propagation change by change: the next one, with rule and cause",
+      .details = "    step and back move a cursor over all changes, from what was given to the end.\n",
+      .example = EX_step, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_step },
+    { .name = "back", .group = "propagation", .args = "[N] [--all]", .max = 1, .options = "--all --limit=",
+      .summary = "propagation change by change: take the last one back",
+      .example = EX_back, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_back },
+    { .name = "run-to", .group = "propagation", .args = "T | N | start | end [--back] [--all]", .min = 1, .max = 1, .options = "--back --all --limit=",
+      .summary = "go through propagation's changes up to the next one of a tensor",
+      .example = EX_run_to, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_run_to },
     { .name = "conflicts", .group = "propagation", .args = "[--all]", .max = 0, .options = "--all --limit=",
-      .summary = "where two candidates disagreed: who won, who lost, why",
+      .summary = "where two shardings met and could not merge: who won, who lost, why, what it costs",
       .example = EX_conflicts, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_conflicts },
+    { .name = "coverage", .group = "propagation", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "how far each annotation reached, and which could go without any change",
+      .details = "    reached: instructions whose chain of causes (why) ends at the annotation. What could go is\n"
+                 "    found by trying, on copies of the strategy.\n",
+      .example = EX_coverage, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_coverage },
     { .name = "propagate", .aliases = "p", .group = "propagation", .args = "", .max = 0,
       .summary = "report on propagation (it runs whenever it is needed)",
       .example = EX_propagate, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_propagate },

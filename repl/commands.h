@@ -31,8 +31,9 @@ int cmd_show(struct call *c);
 int cmd_propagate(struct call *c);
 /* cmd_why.c */
 int cmd_why(struct call *c);
-/* cmd_ask.c */
+/* cmd_why_not.c */
 int cmd_why_not(struct call *c);
+/* cmd_ask.c */
 int cmd_step(struct call *c);
 int cmd_back(struct call *c);
 int cmd_run_to(struct call *c);
@@ -101,6 +102,11 @@ const char *cause_words(struct call *c, const struct propagation *p, instr_id w,
 /* instruction, opcode, before, after, rule, text, from, stage, sweep, .. of the running object. */
 void json_write(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
                 const char *rule_text);
+
+/* Whether `final` splits an array at least as finely as `offered`, along the same lines. */
+bool split_as(struct shardings *t, const struct shape *shape, sharding_id offered, sharding_id final);
+/* Instructions that trials may go through before a command says so and stops (--all: no bound). */
+enum { TRY_INSTRUCTIONS = 4 * 1000 * 1000 };
 
 /* Sum by kind, for summaries. */
 const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total);

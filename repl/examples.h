@@ -222,7 +222,71 @@
     "...\n" \
     "gspmd> conflicts\n" \
     "h  [_,model]\n" \
-    "  w1 won with [_,model]; x offered [model,_]: no better than what the result has (P-106)\n"
+    "  w1 won with [_,model]; x offered [model,_]: no better than what the result has (P-106)\n" \
+    "  it costs 1 collective, 24,576 bytes a device\n"
+#define EX_why_not \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> why-not y [data,_]\n" \
+    "y  f32[64,128]  has replicated, not [data,_]\n" \
+    "  no path     no neighbour offers it: no annotation's split leads here\n" \
+    "would bring it: shard a [data,model] (5 shardings changed; found by trying)\n" \
+    "always:         shard y [data,_]\n"
+#define EX_step \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> step 2\n" \
+    "1  given             w1  - -> [_,model]  annotated by your shard w1 [_,model]\n" \
+    "2  level 1, sweep 1  h   - -> [_,model]  from w1: the result takes the split of the operand's batch and free dimensions (P-106)\n" \
+    "after change 2 of 8\n" \
+    "gspmd> step\n" \
+    "3  level 1, sweep 1  a  - -> [_,model]  from h: an elementwise result is laid out as its operand (P-98)\n" \
+    "after change 3 of 8\n"
+#define EX_back \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> back 2\n" \
+    "8  level 2, sweep 1  a.zero   - -> replicated  taken back\n" \
+    "7  level 2, sweep 1  a.zeros  - -> [_,model]   taken back\n" \
+    "after change 6 of 8\n"
+#define EX_run_to \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> run-to h\n" \
+    "1  given             w1  - -> [_,model]  annotated by your shard w1 [_,model]\n" \
+    "2  level 1, sweep 1  h   - -> [_,model]  from w1: the result takes the split of the operand's batch and free dimensions (P-106)\n" \
+    "after change 2 of 8\n" \
+    "gspmd> run-to start\n" \
+    "2  level 1, sweep 1  h   - -> [_,model]  taken back\n" \
+    "1  given             w1  - -> [_,model]  taken back\n" \
+    "after change 0 of 8: the start\n"
+#define EX_coverage \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> coverage\n" \
+    "annotation  sharding   reached  by trying\n" \
+    "w1          [_,model]        7  without it 5 change  your shard w1 [_,model]\n" \
+    "0 of 1 annotation could go together\n"
 #define EX_propagate \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -394,7 +458,9 @@
     "mesh        name the grid of devices; alone: print it\n" \
     "unshard     take an annotation away; --module: all that the dump brought\n" \
     "strategies  saved strategies, and the annotations of the current one\n" \
-    "why         where a sharding comes from: rule by rule back to the annotation, and who lost\n"
+    "why         where a sharding comes from: rule by rule back to the annotation, and who lost\n" \
+    "why-not     what stands against a sharding, and the nearest annotation that would bring it\n" \
+    "coverage    how far each annotation reached, and which could go without any change\n"
 #define EX_history \
     "gspmd> echo one\n" \
     "one\n" \

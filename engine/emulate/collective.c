@@ -5,6 +5,7 @@
  * order in which devices run can change it. A permute's groups are the connected parts of its pairs:
  * a device that neither sends nor receives waits for nobody.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -345,6 +346,26 @@ bool coll_lower(struct lowering *l)
     return true;
 }
 
+/* The end of a manual region: every device gets the whole array, put together from all shards. */
+bool coll_lower_join(struct lowering *l, const struct cut *cut)
+{
+    struct coll *c = ARENA_NEW(l->a, struct coll);
+    struct grouping g = { .p = l->planner };
+    c->kind = OP_CUSTOM_CALL;
+    c->dim = -1;
+    c->nresults = 1;
+    c->join = cut;
+    group_begin(&g);
+    for (int64_t d = 0; d < l->plan->ndevices; d++)
+        group_add(&g, d);
+    if (!place_members(l, c, &g))
+        return false;
+    meeting_place(l, c);
+    l->step->kind = STEP_COLLECTIVE;
+    l->step->p = c;
+    return true;
+}
+
 #define COLLECTIVE(name)                                                                           \
     bool lower_##name(struct lowering *l)                                                          \
     {                                                                                              \
@@ -411,6 +432,32 @@ static uint8_t *shadow(struct buf *b, int64_t count)
     return b->poison;
 }
 
+static double *bounds_of(struct buf *b, int64_t count)
+{
+    if (!b->bound) {
+        b->bound = calloc((size_t)count + 1, sizeof *b->bound);
+        if (!b->bound)
+            fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for error bounds");
+    }
+    return b->bound;
+}
+
+/* Error bounds of a sum over devices (bound.c): what the operands bring, and the order. */
+static void fold_bounds(const struct rendezvous *z, uint32_t k, struct buf *res)
+{
+    const struct leaf *l = &z->step->lin[k];
+    enum op_kind op = z->coll->reducer->simple;
+    double factor = op == OP_ADD ? 2 * (double)z->size * unit_roundoff(l->elem.t) : 0;
+    bool known = op == OP_ADD || op == OP_MAXIMUM || op == OP_MINIMUM, real = unit_roundoff(l->elem.t) > 0;
+    for (int64_t m = 0; m < z->size; m++) {
+        const struct buf *x = operand_of(z, m, k);
+        for (int64_t i = 0; i < l->count && (x->bound || (real && z->size > 1)); i++) {
+            double off = (x->bound ? x->bound[i] : 0) + factor * fabs(real_at(l->elem, x->data, i));
+            bounds_of(res, l->count)[i] += off > 0 && (!known || !real) ? HUGE_VAL : off;
+        }
+    }
+}
+
 /* acc = acc op x over n elements. */
 static void fold_into(const struct coll *c, struct elem e, struct region_scratch *scratch, char *acc,
                       const char *x, int64_t n)
@@ -427,7 +474,7 @@ static void fold_into(const struct coll *c, struct elem e, struct region_scratch
 }
 
 /* The sum over a group of operand leaf k, into a new buffer. */
-static struct buf *fold_group(const struct rendezvous *z, uint32_t k, struct pool *pool)
+static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bounds, struct pool *pool)
 {
     const struct step *s = z->step;
     const struct coll *c = z->coll;
@@ -456,6 +503,8 @@ static struct buf *fold_group(const struct rendezvous *z, uint32_t k, struct poo
         for (int64_t i = 0; p && i < l->count; i++)
             shadow(res, l->count)[i] |= p[i];
     }
+    if (bounds)
+        fold_bounds(z, k, res);
     arena_close(&tmp);
     return res;
 }
@@ -481,6 +530,8 @@ static void copy_piece(const struct coll_leaf *l, int size, const struct buf *in
     copy_range(l, size, in->data, in_n, from, out->data, out_n, to, n);
     if (in->poison)
         copy_range(l, 1, in->poison, in_n, from, shadow(out, l->outer * out_n * l->inner), out_n, to, n);
+    if (in->bound)
+        copy_range(l, 8, in->bound, in_n, from, bounds_of(out, l->outer * out_n * l->inner), out_n, to, n);
 }
 
 static void compute_gather(const struct rendezvous *z, uint32_t k, struct pool *pool)
@@ -494,11 +545,11 @@ static void compute_gather(const struct rendezvous *z, uint32_t k, struct pool *
     give_all(z, k, res);
 }
 
-static void compute_scatter(const struct rendezvous *z, uint32_t k, struct pool *pool)
+static void compute_scatter(const struct rendezvous *z, uint32_t k, bool bounds, struct pool *pool)
 {
     const struct coll_leaf *l = &z->coll->leaves[k];
     int size = z->step->lin[k].elem.size;
-    struct buf *sum = fold_group(z, k, pool);
+    struct buf *sum = fold_group(z, k, bounds, pool);
     for (int64_t m = 0; m < z->size; m++) {
         struct buf *part = buf_new(pool, l->outer * l->out * l->inner * size);
         copy_piece(l, size, sum, l->in, m * l->out, part, l->out, 0, l->out);
@@ -541,6 +592,32 @@ static void compute_permute(const struct rendezvous *z, uint32_t k, struct pool 
     }
 }
 
+/* Where several devices hold a piece, the first one's counts. */
+static void compute_join(const struct rendezvous *z, const struct plan *p, struct pool *pool)
+{
+    const struct leaf *l = &z->step->lout[0];
+    struct buf *whole = buf_new(pool, l->bytes);
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    memset(whole->data, 0, (size_t)l->bytes);
+    for (int64_t m = z->size - 1; m >= 0; m--) {
+        int64_t n;
+        const struct buf *part = operand_of(z, m, 0);
+        struct box b = cut_box(&tmp, p->m->ir->shardings, z->coll->join, z->members[m]->partition, &n), back = b;
+        back.src = b.dst;
+        back.dst = b.src;
+        back.src0 = b.dst0;
+        back.dst0 = b.src0;
+        box_copy(&back, whole->data, part->data, l->elem.size);
+        if (part->poison)
+            box_copy(&back, shadow(whole, l->count), part->poison, 1);
+        if (part->bound)
+            box_copy(&back, bounds_of(whole, l->count), part->bound, 8);
+    }
+    arena_close(&tmp);
+    give_all(z, 0, whole);
+}
+
 /* Results behind or before the real ones: operands repeated by -start forms, contexts. */
 static void fill_others(struct device *dev, const struct step *s)
 {
@@ -552,15 +629,16 @@ static void fill_others(struct device *dev, const struct step *s)
     }
 }
 
-static void rendezvous_compute(struct rendezvous *z, struct pool *pool)
+static void rendezvous_compute(struct rendezvous *z, const struct plan *p, struct pool *pool)
 {
     for (uint32_t k = 0; k < z->coll->nresults; k++)
         switch ((int)z->coll->kind) {
         case OP_ALL_GATHER: compute_gather(z, k, pool); break;
-        case OP_ALL_REDUCE: give_all(z, k, fold_group(z, k, pool)); break;
-        case OP_REDUCE_SCATTER: compute_scatter(z, k, pool); break;
+        case OP_ALL_REDUCE: give_all(z, k, fold_group(z, k, p->bounds, pool)); break;
+        case OP_REDUCE_SCATTER: compute_scatter(z, k, p->bounds, pool); break;
         case OP_ALL_TO_ALL: compute_all_to_all(z, k, pool); break;
         case OP_COLLECTIVE_PERMUTE: compute_permute(z, k, pool); break;
+        case OP_CUSTOM_CALL: compute_join(z, p, pool); break;
         default: /* broadcast: the group's first sends */
             for (int64_t m = 0; m < z->size; m++)
                 give(z, m, k, buf_ref(operand_of(z, 0, k)));
@@ -625,7 +703,7 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
                  name_text(r->plan->m->ir, instr_at(r->plan->m, other->instr)->name));
         return DEVICE_PARKED;
     }
-    rendezvous_compute(z, &dev->pool);
+    rendezvous_compute(z, r->plan, &dev->pool);
     pthread_mutex_lock(&r->lock);
     for (int64_t m = 0; m < z->size; m++) {
         struct device *member = z->members[m];

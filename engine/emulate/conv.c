@@ -5,6 +5,11 @@
  * Operands are packed into that order and into the accumulator's type. Feature groups split input
  * features and kernel outputs; batch groups split the batch and kernel outputs.
  */
+/* The vectorizer pays here, whatever the build's own level is. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #include <string.h>
 
 #include "emulate/lower.h"
@@ -19,38 +24,41 @@ struct conv {
     int64_t batch, out_batch, cin, kin, cout, fgroups, bgroups;
 };
 
-/* acc[j] += x * k[j] for j < n. */
-typedef void (*axpy_fn)(void *acc, const void *x, const void *k, int64_t n);
+/* acc[j] += x[c] * k[c * row + j] for c < nc, j < n: one position of input and kernel. */
+typedef void (*axpy_fn)(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n);
 #define AXPY(name, T)                                                                              \
-    static void name(void *acc, const void *x, const void *k, int64_t n)                           \
+    static void name(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n)  \
     {                                                                                              \
         T *a = acc;                                                                                \
-        const T v = *(const T *)x, *p = k;                                                         \
-        for (int64_t j = 0; j < n; j++)                                                            \
-            a[j] += v * p[j];                                                                      \
+        const T *v = x, *p = k;                                                                    \
+        for (int64_t c = 0; c < nc; c++, p += row)                                                 \
+            for (int64_t j = 0; j < n; j++)                                                        \
+                a[j] += v[c] * p[j];                                                               \
     }
 AXPY(axpy_f32, float)
 AXPY(axpy_f64, double)
 AXPY(axpy_u64, uint64_t)
 #define AXPY_PAIR(name, T)                                                                         \
-    static void name(void *acc, const void *x, const void *k, int64_t n)                           \
+    static void name(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n)  \
     {                                                                                              \
         T *a = acc;                                                                                \
         const T *v = x, *p = k;                                                                    \
-        for (int64_t j = 0; j < n; j++) {                                                          \
-            a[2 * j] += v[0] * p[2 * j] - v[1] * p[2 * j + 1];                                     \
-            a[2 * j + 1] += v[0] * p[2 * j + 1] + v[1] * p[2 * j];                                 \
-        }                                                                                          \
+        for (int64_t c = 0; c < nc; c++, p += 2 * row, v += 2)                                     \
+            for (int64_t j = 0; j < n; j++) {                                                      \
+                a[2 * j] += v[0] * p[2 * j] - v[1] * p[2 * j + 1];                                 \
+                a[2 * j + 1] += v[0] * p[2 * j + 1] + v[1] * p[2 * j];                             \
+            }                                                                                      \
     }
 AXPY_PAIR(pair_f64, double)
 AXPY_PAIR(pair_u64, uint64_t)
 
-static void axpy_flag(void *acc, const void *x, const void *k, int64_t n)
+static void axpy_flag(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n)
 {
     uint8_t *a = acc;
-    const uint8_t v = *(const uint8_t *)x, *p = k;
-    for (int64_t j = 0; j < n; j++)
-        a[j] |= (uint8_t)(v | p[j]);
+    const uint8_t *v = x, *p = k;
+    for (int64_t c = 0; c < nc; c++, p += row)
+        for (int64_t j = 0; j < n; j++)
+            a[j] |= (uint8_t)(v[c] | p[j]);
 }
 
 static axpy_fn axpy_of(enum ctype ct)
@@ -80,9 +88,9 @@ static void conv_point(const struct conv *p, const int64_t *o, const char *in, c
             pos = pos * p->in_sp[k] + x / w->base_dilation;
             kpos = kpos * p->ker_sp[k] + (w->reversal ? p->ker_sp[k] - 1 - at[k] : at[k]);
         }
-        for (int64_t c = 0; inside && c < p->kin; c++)
-            axpy(out + first_out * size, in + (pos * p->cin + first_in + c) * size,
-                 ker + ((kpos * p->kin + c) * p->cout + first_out) * size, nout);
+        if (inside)
+            axpy(out + first_out * size, in + (pos * p->cin + first_in) * size,
+                 ker + (kpos * p->kin * p->cout + first_out) * size, p->kin, p->cout, nout);
         int k = p->ns - 1;
         for (; k >= 0; k--) {
             if (++at[k] < p->ker_sp[k])

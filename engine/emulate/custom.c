@@ -63,7 +63,7 @@ static bool lower_rotate(struct lowering *l)
     for (int k = 0; k < 2; k++) {
         struct box *b = &p[k].box;
         *b = box_new(l->a, l->shape->rank);
-        memcpy(b->dims, l->shape->dims, (size_t)l->shape->rank * sizeof *b->dims);
+        dims_copy(b->dims, l->shape->dims, l->shape->rank);
         row_strides(l->shape->rank, l->shape->dims, b->dst);
         row_strides(l->shape->rank, l->shape->dims, b->src);
         b->dims[dim] = k ? by : n - by;
@@ -84,6 +84,61 @@ bool custom_call_known(const char *target)
     return is_copy(target) || strcmp(target, "TopK") == 0 || strcmp(target, "_SPMDInternalOp_RotateRight") == 0;
 }
 
+static bool is_boundary(const char *target)
+{
+    return strcmp(target, "SPMDFullToShardShape") == 0 || strcmp(target, "SPMDShardToFullShape") == 0 ||
+           strcmp(target, "xla.sdy.GlobalToLocalShape") == 0 || strcmp(target, "xla.sdy.LocalToGlobalShape") == 0;
+}
+
+bool custom_call_changes_shape(const struct module *m, instr_id id)
+{
+    const struct instr *i = instr_at(m, id);
+    return i->op == OP_CUSTOM_CALL && i->noperands == 1 && is_boundary(instr_target(m, i)) &&
+           !shape_same_dims(m->ir, i->shape, instr_at(m, i->operands[0])->shape);
+}
+
+/* The sharding that makes one shape the shard of the other: as annotated, else as propagated. */
+static sharding_id boundary_sharding(const struct lowering *l, instr_id whole, const struct shape *full,
+                                     const struct shape *shard)
+{
+    struct shardings *t = l->m->ir->shardings;
+    sharding_id tries[2] = { instr_at(l->m, whole)->sharding, l->plan->manual[whole.i] };
+    int64_t local[MAX_RANK];
+    for (int k = 0; k < 2; k++) {
+        if (!tries[k].i || !sharding_is_tiled(t, tries[k]) || full->rank > MAX_RANK)
+            continue;
+        sharding_shard_dims(t, tries[k], full->rank, full->dims, local);
+        if (full->rank == shard->rank && dims_equal(local, shard->dims, full->rank))
+            return tries[k];
+    }
+    return (sharding_id){ 0 };
+}
+
+static bool lower_boundary(struct lowering *l, const char *target)
+{
+    const struct shape *in = operand_shape(l, 0);
+    bool begins = strcmp(target, "SPMDFullToShardShape") == 0 || strcmp(target, "xla.sdy.GlobalToLocalShape") == 0;
+    if (l->step->nin != 1 || l->shape->kind != SHAPE_ARRAY)
+        return lower_missing(l, "a tuple at the border of a manual region");
+    if (l->step->lin[0].count == l->step->lout[0].count) {
+        l->alias = true;
+        return true;
+    }
+    struct cut *c = ARENA_NEW(l->a, struct cut);
+    const struct shape *full = begins ? in : l->shape, *shard = begins ? l->shape : in;
+    c->sharding = boundary_sharding(l, begins ? l->i->operands[0] : l->id, full, shard);
+    c->rank = full->rank;
+    c->dims = full->dims;
+    if (!c->sharding.i)
+        return diag_error(l->d, l->m->source, l->i->at,
+                          "%s: no sharding makes the one shape the shard of the other", target);
+    if (!begins)
+        return coll_lower_join(l, c);
+    l->step->kind = STEP_CUT;
+    l->step->p = c;
+    return true;
+}
+
 bool lower_custom_call(struct lowering *l)
 {
     const char *target = instr_target(l->m, l->i);
@@ -93,6 +148,8 @@ bool lower_custom_call(struct lowering *l)
         return lower_rotate(l);
     if (!is_copy(target))
         return diag_error(l->d, l->m->source, l->i->at, "cannot run custom call \"%s\": no kernel for it", target);
+    if (l->plan->manual && is_boundary(target))
+        return lower_boundary(l, target);
     for (uint32_t k = 0; k < l->step->nout; k++)
         if (k >= l->step->nin || l->step->lin[k].count != l->step->lout[k].count)
             return diag_error(l->d, l->m->source, l->i->at,

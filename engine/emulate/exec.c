@@ -298,6 +298,30 @@ static void run_id(struct device *dev, const struct step *s)
     dev->slots[s->out[0]] = b;
 }
 
+static void run_cut(struct run *r, struct device *dev, const struct step *s)
+{
+    struct arena tmp = { 0 };
+    int64_t n;
+    arena_open(&tmp);
+    const struct buf *whole = dev->slots[s->in[0]];
+    struct box box = cut_box(&tmp, r->plan->m->ir->shardings, s->p, dev->partition, &n);
+    struct buf *b = buf_new(&dev->pool, s->lout[0].bytes);
+    dev->slots[s->out[0]] = b;
+    memset(b->data, 0, (size_t)b->bytes);
+    box_copy(&box, b->data, whole->data, s->lout[0].elem.size);
+    if (whole->poison) {
+        b->poison = calloc((size_t)n + 1, 1);
+        INVARIANT(b->poison, "no memory for shadow bits");
+        box_copy(&box, b->poison, whole->poison, 1);
+    }
+    if (whole->bound) {
+        b->bound = calloc((size_t)n + 1, sizeof *b->bound);
+        INVARIANT(b->bound, "no memory for error bounds");
+        box_copy(&box, b->bound, whole->bound, 8);
+    }
+    arena_close(&tmp);
+}
+
 static void run_tap(struct run *r, struct device *dev, const struct step *s)
 {
     if (!r->observer)
@@ -345,6 +369,9 @@ enum device_state device_run(struct run *r, struct device *dev)
             if (collective_step(r, dev, s) == DEVICE_PARKED)
                 return DEVICE_PARKED;
             continue;
+        case STEP_CUT:
+            run_cut(r, dev, s);
+            break;
         case STEP_TAP:
             run_tap(r, dev, s);
             break;

@@ -157,6 +157,19 @@ void box_copy(const struct box *b, void *dst, const void *src, int size);
 typedef void (*row_fn)(void *context, int64_t dst, int64_t dst_stride, int64_t src,
                        int64_t src_stride, int64_t n);
 void box_rows(const struct box *b, row_fn f, void *context);
+/* Dimensions of a scalar may be NULL. */
+static inline void dims_copy(int64_t *to, const int64_t *from, int rank)
+{
+    for (int k = 0; k < rank; k++)
+        to[k] = from[k];
+}
+static inline bool dims_equal(const int64_t *a, const int64_t *b, int rank)
+{
+    for (int k = 0; k < rank; k++)
+        if (a[k] != b[k])
+            return false;
+    return true;
+}
 /* Row-major strides in elements. */
 void row_strides(int rank, const int64_t *dims, int64_t *strides);
 void fill_elements(void *dst, const void *value, int size, int64_t n);
@@ -215,6 +228,7 @@ enum step_kind {
     STEP_CALL,
     STEP_COLLECTIVE,
     STEP_TAP, /* shows a value to the run's observer */
+    STEP_CUT, /* the shard of a whole array that this device holds (manual regions) */
     STEP_TOKEN
 };
 
@@ -264,6 +278,13 @@ struct comp_plan {
     uint32_t ncollectives;
 };
 
+/* A whole array and its shards. */
+struct cut {
+    sharding_id sharding;
+    int rank;
+    const int64_t *dims; /* whole */
+};
+
 /* One collective's meaning on a given number of devices. collective.c */
 struct coll {
     enum op_kind kind;  /* without -start */
@@ -280,6 +301,7 @@ struct coll {
     const int64_t *group_of; /* [ndevices] -1: takes no part */
     const int64_t *rank_of;  /* [ndevices] */
     const int64_t *source;   /* permute: [ndevices] who sends to d, -1: nobody */
+    const struct cut *join;  /* the end of a manual region */
     const struct coll_leaf {
         int64_t outer, in, out, inner; /* outer x size along dim x inner, of operand and result */
     } *leaves;
@@ -295,6 +317,10 @@ struct plan {
     const struct module *m;
     enum emu_mode mode;
     bool bounds; /* error bounds are kept beside the values */
+    /* Manual regions of an unpartitioned module have no meaning on one device. With final shardings
+     * given (by instruction) each device runs the whole module: full arrays outside of the regions,
+     * its own shard inside, cut and joined where they begin and end. */
+    const sharding_id *manual;
     int64_t ndevices, nreplicas, npartitions;
     struct arena arena;
     const struct comp_plan **comps; /* [ncomps + 1] */
@@ -310,9 +336,16 @@ struct plan {
     const uint8_t *taps; /* [ninstrs + 1] instructions to show, or NULL */
 };
 
-/* taps: instructions whose values are shown to the observer; NULL. */
-struct plan *plan_make(const struct module *m, enum emu_mode mode, bool bounds, int64_t ndevices,
-                       const uint8_t *taps, struct tick *tick, struct diag *d) MUST_CHECK;
+/* taps: instructions whose values are shown to the observer; NULL. See struct plan for the rest. */
+struct plan_options {
+    enum emu_mode mode;
+    bool bounds;
+    const sharding_id *manual;
+    int64_t ndevices;
+    const uint8_t *taps;
+};
+struct plan *plan_make(const struct module *m, const struct plan_options *o, struct tick *tick,
+                       struct diag *d) MUST_CHECK;
 void plan_free(struct plan *p);
 
 /* ---- lowering ----------------------------------------------------------------------------------- */
@@ -338,6 +371,8 @@ bool lower_missing(const struct lowering *l, const char *what); /* reports; fals
 const struct shape *operand_shape(const struct lowering *l, uint32_t k);
 /* Names a custom-call target that has a kernel. */
 bool custom_call_known(const char *target);
+/* A border of a manual region at which the shape changes. */
+bool custom_call_changes_shape(const struct module *m, instr_id id);
 bool op_has_kernel(enum op_kind op);
 
 /* bound.c */
@@ -457,6 +492,10 @@ void run_fail(struct run *r, instr_id at, const char *fmt, ...) PRINTF_LIKE(3, 4
 void rendezvous_make(struct run *r);
 void step_release(struct buf **slots, struct pool *pool, const struct step *s);
 bool coll_lower(struct lowering *l);
+bool coll_lower_join(struct lowering *l, const struct cut *cut);
+/* The box between a whole array (src) and a device's shard (dst), in a. */
+struct box cut_box(struct arena *a, const struct shardings *t, const struct cut *c, int64_t device,
+                   int64_t *local_count);
 /* Runs one kernel step on slots; used by devices and to fold constants. */
 void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s);
 

@@ -132,7 +132,7 @@ static void N(shl)(const struct ew *e, void *out, const void *const *in, int64_t
     const U *a = in[0], *b = in[1];
     for (int64_t i = 0; i < n; i++) {
         U s = (U)(b[i] & mask);
-        ((U *)out)[i] = s >= w ? 0 : (U)(W(a[i]) << s);
+        ((U *)out)[i] = (U)(s >= w ? 0 : W(a[i]) << s);
     }
 }
 
@@ -142,7 +142,7 @@ static void N(shrl)(const struct ew *e, void *out, const void *const *in, int64_
     const U *a = in[0], *b = in[1];
     for (int64_t i = 0; i < n; i++) {
         U s = (U)(b[i] & mask);
-        ((U *)out)[i] = s >= w ? 0 : (U)(W(a[i] & mask) >> s);
+        ((U *)out)[i] = (U)(s >= w ? 0 : W(a[i] & mask) >> s);
     }
 }
 

@@ -32,22 +32,28 @@ struct locating {
     const char *expected, *got;
 };
 
-static uint64_t event_key(instr_id i, int64_t nth)
+/* Values of manual regions are one a device; others are the same everywhere: device 0's are kept. */
+static bool one_a_device(const struct locating *l, instr_id i)
 {
-    return (uint64_t)i.i << 32 | (uint64_t)(nth & 0xffffffff);
+    sharding_id s = l->v->pr->final[i.i];
+    return l->v->manual && s.i && sharding_has_manual(l->v->p->module->ir->shardings, s);
+}
+
+static uint64_t event_key(instr_id i, int64_t nth, int64_t device)
+{
+    return hash_u64((uint64_t)i.i << 32 | (uint64_t)(nth & 0xffffffff)) + (uint64_t)device;
 }
 
 static void keep(void *context, int64_t device, instr_id instr, int64_t nth, uint32_t n, struct buf *const *leaves)
 {
     struct locating *l = context;
-    (void)device;
-    if (n != 1 || !leaves[0])
+    if (n != 1 || !leaves[0] || (device && !one_a_device(l, instr)))
         return;
     pthread_mutex_lock(&l->lock);
     if (l->bytes + leaves[0]->bytes <= KEEP_BYTES) {
         struct event e = { instr, nth, buf_ref(leaves[0]) };
         l->bytes += leaves[0]->bytes;
-        map_put(&l->where, event_key(instr, nth), (uint64_t)l->events.n);
+        map_put(&l->where, event_key(instr, nth, device), (uint64_t)l->events.n);
         vec_push(&l->arena, &l->events, e);
     }
     pthread_mutex_unlock(&l->lock);
@@ -98,7 +104,7 @@ static void compare(void *context, int64_t device, instr_id node, int64_t nth, u
     struct locating *l = context;
     uint64_t at;
     instr_id source = l->stands_for[node.i];
-    if (n != 1 || !leaves[0] || !map_get(&l->where, event_key(source, nth), &at))
+    if (n != 1 || !leaves[0] || !map_get(&l->where, event_key(source, nth, one_a_device(l, source) ? device : 0), &at))
         return;
     const struct event *e = &l->events.v[at];
     const struct module *m = l->v->pr->graph->module;
@@ -137,10 +143,10 @@ static bool stands(const struct verifying *v, instr_id node, instr_id source)
         final = sharding_replicated(t);
     if (final.i != have.i)
         return false;
-    memcpy(local, whole->dims, (size_t)whole->rank * sizeof *local);
+    dims_copy(local, whole->dims, whole->rank);
     if (sharding_is_tiled(t, have))
         sharding_shard_dims(t, have, whole->rank, whole->dims, local);
-    return memcmp(local, part->dims, (size_t)whole->rank * sizeof *local) == 0;
+    return dims_equal(local, part->dims, whole->rank);
 }
 
 static void choose(struct locating *l, uint8_t *whole, uint8_t *parts)
@@ -166,14 +172,15 @@ static void choose(struct locating *l, uint8_t *whole, uint8_t *parts)
 static bool run_kept(struct locating *l, const uint8_t *taps, struct diag *d)
 {
     struct verifying *v = l->v;
-    struct plan *p = plan_make(v->pr->graph->module, EMU_RING, false, 1, taps, v->tick, d);
+    struct plan *p = verify_whole_plan(v, taps, d);
     if (!p)
         return false;
     struct observer o = { keep, l };
     struct run_more more = { .observer = &o };
-    struct run_options opt = verify_options(v, 1);
+    struct run_options opt = verify_options(v, p->ndevices);
     struct run_result r;
-    bool ok = run_plan(p, v->in, v->nin, &opt, &more, &r, v->tick, d);
+    opt.threads = 1; /* so that the order of events is always the same */
+    bool ok = run_plan(p, verify_whole_inputs(v, &l->arena), v->nin, &opt, &more, &r, v->tick, d);
     run_result_free(&r);
     l->kept = p; /* constants among the values live in it */
     return ok;
@@ -183,7 +190,8 @@ static bool run_compared(struct locating *l, const uint8_t *taps, struct diag *d
 {
     struct verifying *v = l->v;
     struct cuts c = { 0 };
-    struct plan *p = plan_make(v->p->module, EMU_RING, false, v->p->num_partitions, taps, v->tick, d);
+    struct plan_options po = { .mode = EMU_RING, .ndevices = v->p->num_partitions, .taps = taps };
+    struct plan *p = plan_make(v->p->module, &po, v->tick, d);
     if (!p)
         return false;
     struct observer o = { compare, l };

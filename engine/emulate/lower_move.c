@@ -51,7 +51,7 @@ bool lower_broadcast(struct lowering *l)
     }
     struct move *p = new_move(l, l->shape->rank);
     int64_t *is = strides_of(l, in);
-    memcpy(p->box.dims, l->shape->dims, (size_t)l->shape->rank * sizeof(int64_t));
+    dims_copy(p->box.dims, l->shape->dims, l->shape->rank);
     row_strides(l->shape->rank, l->shape->dims, p->box.dst);
     for (int k = 0; k < n && k < in->rank; k++)
         p->box.src[map[k]] = in->dims[k] == 1 ? 0 : is[k];
@@ -92,7 +92,7 @@ bool lower_reverse(struct lowering *l)
     struct move *p = new_move(l, rank);
     row_strides(rank, l->shape->dims, p->box.dst);
     row_strides(rank, l->shape->dims, p->box.src);
-    memcpy(p->box.dims, l->shape->dims, (size_t)rank * sizeof(int64_t));
+    dims_copy(p->box.dims, l->shape->dims, rank);
     for (int k = 0; k < n; k++) {
         p->box.src0 += (l->shape->dims[dims[k]] - 1) * p->box.src[dims[k]];
         p->box.src[dims[k]] = -p->box.src[dims[k]];
@@ -153,7 +153,7 @@ bool lower_concatenate(struct lowering *l)
     for (uint32_t k = 0; k < l->step->nin; k++) {
         const struct shape *in = operand_shape(l, k);
         p[k].box = box_new(l->a, rank);
-        memcpy(p[k].box.dims, in->dims, (size_t)rank * sizeof(int64_t));
+        dims_copy(p[k].box.dims, in->dims, rank);
         row_strides(rank, l->shape->dims, p[k].box.dst);
         row_strides(rank, in->dims, p[k].box.src);
         p[k].box.dst0 = at * p[k].box.dst[dims[0]];

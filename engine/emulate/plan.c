@@ -634,8 +634,7 @@ static bool plan_guarded(struct planner *p, struct tick *tick)
     return diag_error(p->d, NULL, (struct span){ 0, 0 }, "%s", f.text);
 }
 
-struct plan *plan_make(const struct module *m, enum emu_mode mode, bool bounds, int64_t ndevices,
-                       const uint8_t *taps, struct tick *tick, struct diag *d)
+struct plan *plan_make(const struct module *m, const struct plan_options *o, struct tick *tick, struct diag *d)
 {
     struct plan *plan = calloc(1, sizeof *plan);
     struct planner p = { .d = d, .plan = plan };
@@ -643,8 +642,8 @@ struct plan *plan_make(const struct module *m, enum emu_mode mode, bool bounds, 
         (void)diag_error(d, NULL, (struct span){ 0, 0 }, "out of memory");
         return NULL;
     }
-    *plan = (struct plan){ .m = m, .mode = mode, .bounds = bounds, .taps = taps };
-    plan_devices(plan, ndevices);
+    *plan = (struct plan){ .m = m, .mode = o->mode, .bounds = o->bounds, .manual = o->manual, .taps = o->taps };
+    plan_devices(plan, o->ndevices);
     if (plan_guarded(&p, tick))
         return plan;
     plan_free(plan);

@@ -1,4 +1,5 @@
 /* Running plans and programs: inputs in, outputs out, limits checked before anything is allocated. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,14 +59,28 @@ static int64_t planned_bytes(const struct plan *p)
     return all;
 }
 
-static bool check_memory(const struct plan *p, const struct run_options *o, int64_t *peak, struct diag *d)
+int64_t parameter_bytes(const struct plan *p)
 {
-    int64_t limit = memory_limit(o);
-    *peak = planned_bytes(p);
-    if (*peak >= 0 && *peak <= limit)
+    int64_t n = 0;
+    for (uint32_t k = 0; k < p->entry->nparams; k++)
+        if (!add_ok(n, p->entry->lparams[k].bytes, &n))
+            return -1;
+    return mul_ok(n, p->ndevices, &n) ? n : -1;
+}
+
+bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64_t limit, struct diag *d)
+{
+    int64_t need = planned_bytes(a), other = b ? planned_bytes(b) : 0;
+    bool known = need >= 0 && other >= 0 && more >= 0 && add_ok(max_i64(need, other), more, &need);
+    if (limit <= 0)
+        limit = memory_limit(&(struct run_options){ 0 });
+    if (known && need <= limit)
         return true;
-    return diag_error(d, NULL, nowhere, "running this on %" PRId64 " devices needs %.1f GB of memory, the limit is %.1f GB",
-                      p->ndevices, *peak < 0 ? 9e9 : (double)*peak / 1e9, (double)limit / 1e9);
+    char text[64] = "more than can be counted";
+    if (known)
+        snprintf(text, sizeof text, "%.1f GB of memory", (double)need / 1e9);
+    return diag_error(d, NULL, nowhere, "running this on %" PRId64 " devices needs %s, the limit is %.1f GB",
+                      b ? b->ndevices : a->ndevices, text, (double)limit / 1e9);
 }
 
 static bool check_inputs(const struct plan *p, const struct tensor *in, int64_t nin, struct diag *d)
@@ -240,10 +255,9 @@ bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin, co
               const struct run_more *more, struct run_result *out, struct tick *tick, struct diag *d)
 {
     *out = (struct run_result){ .ndevices = p->ndevices };
-    int64_t peak;
-    if (!check_inputs(p, inputs, nin, d) || !check_memory(p, o, &peak, d))
+    if (!check_inputs(p, inputs, nin, d) || !memory_fits(p, NULL, 0, o->max_bytes, d))
         return false;
-    out->peak_bytes = peak;
+    out->peak_bytes = planned_bytes(p);
     struct run r = { .plan = p, .ndevices = p->ndevices, .random = o->schedule_seed };
     r.observer = more ? more->observer : NULL;
     r.max_float_loops = more ? more->max_float_loops : 0;
@@ -279,7 +293,8 @@ bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin
                 struct run_result *out, struct tick *tick, struct diag *d)
 {
     *out = (struct run_result){ 0 };
-    struct plan *p = plan_make(m, o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, false, o->ndevices, NULL, tick, d);
+    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .ndevices = o->ndevices };
+    struct plan *p = plan_make(m, &po, tick, d);
     if (!p)
         return false;
     bool ok = run_plan(p, inputs, nin, o, NULL, out, tick, d);
@@ -380,11 +395,17 @@ bool run_program(const struct program *p, const struct tensor *global_in, int64_
     struct cuts c = { 0 };
     struct run_options opt = *o;
     struct run_result r = { 0 };
+    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .ndevices = p->num_partitions };
     opt.ndevices = p->num_partitions;
     *global_out = NULL;
     *nout = 0;
-    bool ok = cuts_make(p, global_in, nin, &c, d) && run_module(p->module, c.in, nin, &opt, &r, tick, d);
+    struct plan *plan = plan_make(p->module, &po, tick, d);
+    if (!plan)
+        return false;
+    bool ok = memory_fits(plan, NULL, parameter_bytes(plan), o->max_bytes, d) && cuts_make(p, global_in, nin, &c, d) &&
+              run_plan(plan, c.in, nin, &opt, NULL, &r, tick, d);
     cuts_free(&c);
+    plan_free(plan);
     if (ok) {
         struct tensor *out = calloc((size_t)r.nleaves + 1, sizeof *out);
         ok = out ? join_all(p, &r, out, copies_equal, d) : diag_error(d, NULL, nowhere, "no memory for outputs");

@@ -36,8 +36,7 @@ bool tensor_alloc(enum dtype t, int rank, const int64_t *dims, bool ring, struct
         tensor_free(out);
         return false;
     }
-    if (rank)
-        memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
+    dims_copy(out->dims, dims, rank);
     return true;
 }
 
@@ -121,7 +120,7 @@ bool shard_window(const struct shardings *t, sharding_id s, int rank, const int6
                   int64_t device, int64_t *start, int64_t *real, int64_t *local)
 {
     int64_t index[MAX_RANK + 3] = { 0 }, owner;
-    memcpy(local, dims, (size_t)rank * sizeof *dims);
+    dims_copy(local, dims, rank);
     bool tiled = s.i && sharding_is_tiled(t, s);
     if (tiled)
         sharding_shard_dims(t, s, rank, dims, local);
@@ -170,6 +169,19 @@ static struct box shard_box(struct arena *a, int rank, const int64_t *dims, cons
         b.dims[k] = real[k];
         b.src0 += start[k] * b.src[k];
     }
+    return b;
+}
+
+struct box cut_box(struct arena *a, const struct shardings *t, const struct cut *c, int64_t device,
+                   int64_t *local_count)
+{
+    int64_t start[MAX_RANK], real[MAX_RANK], local[MAX_RANK];
+    shard_window(t, c->sharding, c->rank, c->dims, device, start, real, local);
+    struct box b = shard_box(a, c->rank, c->dims, local, start, real);
+    box_compact(&b);
+    *local_count = 1;
+    for (int k = 0; k < c->rank; k++)
+        *local_count *= local[k];
     return b;
 }
 

@@ -129,31 +129,71 @@ static void inputs_free(struct verifying *v)
 
 /* ---- the two runs ------------------------------------------------------------------------------- */
 
+static bool has_manual_regions(const struct module *m)
+{
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++)
+        if (custom_call_changes_shape(m, (instr_id){ k }))
+            return true;
+    return false;
+}
+
+struct plan *verify_whole_plan(const struct verifying *v, const uint8_t *taps, struct diag *d)
+{
+    struct plan_options o = { .mode = v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .bounds = v->bounds, .ndevices = 1,
+                              .taps = taps };
+    if (v->manual) {
+        o.manual = v->pr->final;
+        o.ndevices = v->p->num_partitions;
+    }
+    return plan_make(v->pr->graph->module, &o, v->tick, d);
+}
+
+const struct tensor *verify_whole_inputs(struct verifying *v, struct arena *a)
+{
+    if (!v->manual)
+        return v->in;
+    struct tensor *all = ARENA_ARRAY(a, struct tensor, v->p->num_partitions * v->nin + 1);
+    for (int64_t d = 0; d < v->p->num_partitions; d++)
+        memcpy(all + d * v->nin, v->in, (size_t)v->nin * sizeof *all);
+    return all;
+}
+
+/* Both plans, and whether all fits into memory, before a byte of data is made. */
+static bool plans_make(struct verifying *v)
+{
+    struct plan_options po = { .mode = v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .ndevices = v->p->num_partitions };
+    v->bounds = v->mode == RUN_FLOAT;
+    v->manual = has_manual_regions(v->pr->graph->module);
+    v->whole = verify_whole_plan(v, NULL, v->d);
+    v->parts = v->whole ? plan_make(v->p->module, &po, v->tick, v->d) : NULL;
+    if (!v->parts)
+        return false;
+    int64_t a = parameter_bytes(v->whole), b = parameter_bytes(v->parts), more = -1;
+    if (a < 0 || b < 0 || !add_ok(a, b, &more))
+        more = -1;
+    return memory_fits(v->whole, v->parts, more, 0, v->d);
+}
+
 static bool run_whole(struct verifying *v, bool *endless)
 {
-    v->bounds = v->mode == RUN_FLOAT;
-    struct plan *p = plan_make(v->pr->graph->module, v->bounds ? EMU_FLOAT : EMU_RING, v->bounds, 1, NULL, v->tick, v->d);
-    if (!p)
-        return false;
+    const struct plan *p = v->whole;
+    struct arena a = { 0 };
     instr_id control = { 0 };
-    struct run_options o = verify_options(v, 1);
+    struct run_options o = verify_options(v, p->ndevices);
     struct run_more more = { .float_limit = endless, .control = &control };
     if (v->bounds)
         more.bounds = &v->want_bounds;
     more.max_float_loops = v->mode == RUN_RING ? RING_FLOAT_LOOPS : 0;
-    bool ok = run_plan(p, v->in, v->nin, &o, &more, &v->want, v->tick, v->d);
+    bool ok = run_plan(p, verify_whole_inputs(v, &a), v->nin, &o, &more, &v->want, v->tick, v->d);
+    arena_free(&a);
     v->control_doubtful = v->bounds && control.i;
-    plan_free(p);
     return ok;
 }
 
 static bool run_parts(struct verifying *v)
 {
     struct cuts c = { 0 };
-    struct plan *p = plan_make(v->p->module, v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, false, v->p->num_partitions,
-                               NULL, v->tick, v->d);
-    if (!p)
-        return false;
+    const struct plan *p = v->parts;
     instr_id control = { 0 };
     struct run_options o = verify_options(v, v->p->num_partitions);
     struct run_more more = { .control = &control };
@@ -161,7 +201,6 @@ static bool run_parts(struct verifying *v)
               run_plan(p, c.in, v->nin, &o, &more, &v->got, v->tick, v->d);
     v->out->poisoned |= control.i != 0;
     cuts_free(&c);
-    plan_free(p);
     return ok;
 }
 
@@ -287,6 +326,9 @@ static void runs_free(struct verifying *v)
     run_result_free(&v->want);
     run_result_free(&v->got);
     inputs_free(v);
+    plan_free(v->whole);
+    plan_free(v->parts);
+    v->whole = v->parts = NULL;
 }
 
 /* endless: set when ring mode cannot be used because a loop ends on a comparison of floats. */
@@ -295,7 +337,7 @@ static bool verify_mode(struct verifying *v, bool *endless)
     *endless = false;
     v->out->mode = v->mode;
     v->out->poisoned = false;
-    bool ok = inputs_make(v) && run_whole(v, endless) && run_parts(v) && compare_all(v);
+    bool ok = plans_make(v) && inputs_make(v) && run_whole(v, endless) && run_parts(v) && compare_all(v);
     if (ok && !v->out->equal)
         verify_locate(v);
     runs_free(v);

@@ -361,9 +361,16 @@ struct contract_output {
     bool rep;
 };
 
+/* What the product of an operand's shards is, summed: its sharding without the contracting dims. */
+static sharding_id natural_output(struct product *p, const struct sharding_group *g, int side)
+{
+    int dims[OPS_MAX_RANK], k = product_dims(p, CONTRACT, side, dims);
+    sharding_id sh = sharding_ungroup(p->s->sh, g);
+    return product_map(p, sharding_replicate_dims(p->s->sh, sh, k, dims), side, OUTPUT);
+}
+
 /* S-182, 1: cut later rather than move an operand. */
-static sharding_id output_of_operand(struct product *p, struct pval l, struct pval r,
-                                     const struct sharding_group *gl,
+static sharding_id output_of_operand(struct product *p, const struct sharding_group *gl,
                                      const struct sharding_group *gr, shape_id base,
                                      sharding_id out, int64_t n)
 {
@@ -374,12 +381,7 @@ static sharding_id output_of_operand(struct product *p, struct pval l, struct pv
     bool lw = sharding_is_replicated(s->sh, gl->inner), rw = sharding_is_replicated(s->sh, gr->inner);
     if (lw == rw)
         return out;
-    int side = lw ? RHS : LHS, dims[OPS_MAX_RANK];
-    (void)l;
-    (void)r;
-    sharding_id sh = sharding_ungroup(s->sh, lw ? gr : gl);
-    int k = product_dims(p, CONTRACT, side, dims);
-    sh = product_map(p, sharding_replicate_dims(s->sh, sh, k, dims), side, OUTPUT);
+    sharding_id sh = natural_output(p, lw ? gr : gl, lw ? RHS : LHS);
     const struct shape *b = shape_get(s->ir, base);
     return sh.i && sharding_is_subtiling(s->sh, b->rank, b->dims, out, sh) ? sh : out;
 }
@@ -426,6 +428,24 @@ static void contract_output(struct product *p, sharding_id out, const struct sha
         o->outer = sharding_ungroup(s->sh, &g);
         return;
     }
+}
+
+/* Whether a dim that the sum is to be cut on is tiled by an operand inside the groups too: the two
+ * tilings would lie in each other the wrong way round (the reference computes wrong numbers then). */
+static bool cut_twice(struct product *p, const struct contract_output *o, sharding_id linner,
+                      sharding_id rinner)
+{
+    for (int i = 0; i < o->n; i++)
+        for (int c = 0; c < NCLASSES; c++)
+            for (int k = 0; k < p->n[c]; k++) {
+                const struct product_dim *d = &p->dims[c][k];
+                if (d->side[OUTPUT] != o->dims[i])
+                    continue;
+                if ((d->side[LHS] >= 0 && tiles_on(p->s, linner, d->side[LHS]) > 1) ||
+                    (d->side[RHS] >= 0 && tiles_on(p->s, rinner, d->side[RHS]) > 1))
+                    return true;
+            }
+    return false;
 }
 
 /* The step that sums across the groups, S-181, 4. */
@@ -490,9 +510,16 @@ static bool group_contract(struct product *p, struct pval l, struct pval r, shap
     r = mask_zero(s, r, ~rbits);
 
     int64_t count = groups_of(&gl);
-    sharding_id out = output_of_operand(p, l, r, &gl, &gr, base, final, count);
+    sharding_id out = output_of_operand(p, &gl, &gr, base, final, count);
     struct contract_output o;
     contract_output(p, out, &gl, count, &o);
+    if (cut_twice(p, &o, gl.inner, gr.inner)) {
+        bool by_left = !sharding_is_replicated(s->sh, gl.inner);
+        out = natural_output(p, by_left ? &gl : &gr, by_left ? LHS : RHS);
+        contract_output(p, out.i ? out : sharding_replicated(s->sh), &gl, count, &o);
+        if (cut_twice(p, &o, gl.inner, gr.inner))
+            contract_output(p, sharding_replicated(s->sh), &gl, count, &o);
+    }
     shape_id inner_base = base;
     if (o.n > 0)
         inner_base = shard_shape(s, base, sharding_replicate_except(s->sh, out, o.n, o.dims));

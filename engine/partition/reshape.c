@@ -7,6 +7,38 @@
 static struct pval reshape_to(struct spmd *s, struct pval v, shape_id out, sharding_id target,
                               int depth);
 
+static int64_t product_before(const struct shape *x, int dim)
+{
+    int64_t p = 1;
+    for (int d = 0; d < dim; d++)
+        p *= x->dims[d];
+    return p;
+}
+
+/* Every dim of x that its tiling does not divide is one dim of y too, tiled alike. */
+static bool uneven_dims_kept(const struct spmd *s, const struct shape *x, sharding_id xs,
+                             const struct shape *y, sharding_id ys)
+{
+    for (int d = 0; d < x->rank; d++) {
+        int64_t tiles = tiles_on(s, xs, d);
+        bool kept = x->dims[d] % tiles == 0;
+        for (int e = 0; !kept && e < y->rank; e++)
+            kept = y->dims[e] == x->dims[d] && tiles_on(s, ys, e) == tiles &&
+                   product_before(y, e) == product_before(x, d);
+        if (!kept)
+            return false;
+    }
+    return true;
+}
+
+/* S-34 merges and splits dims as if tiles divided them; where they do not, its answer is no local
+ * reshape ([2,7] tiled [2,2] is not [14] tiled [4]). */
+static bool truly_local(const struct spmd *s, const struct shape *x, sharding_id xs,
+                        const struct shape *y, sharding_id ys)
+{
+    return uneven_dims_kept(s, x, xs, y, ys) && uneven_dims_kept(s, y, ys, x, xs);
+}
+
 /* S-137: out under target is a local reshape of v under some tiling with as many tiles. */
 static bool reshape_locally(struct spmd *s, struct pval v, shape_id out, sharding_id target,
                             struct pval *res)
@@ -18,7 +50,7 @@ static bool reshape_locally(struct spmd *s, struct pval v, shape_id out, shardin
         return false;
     const struct shape *shard = shape_get(s->ir, shard_shape(s, out, target));
     const struct shape *piece = shape_get(s->ir, shard_shape(s, v.base, need));
-    if (shard->count != piece->count)
+    if (shard->count != piece->count || !truly_local(s, from, need, to, target))
         return false;
     struct pval x = reshard(s, v, need);
     instr_id local = emit_reshape(s, x.local, shard->rank, shard->dims);
@@ -46,14 +78,6 @@ static int only_tiled_dim(const struct spmd *s, sharding_id sh, int rank)
         found = d;
     }
     return found;
-}
-
-static int64_t product_before(const struct shape *x, int dim)
-{
-    int64_t p = 1;
-    for (int d = 0; d < dim; d++)
-        p *= x->dims[d];
-    return p;
 }
 
 static struct window_dim trivial_window(void)
@@ -136,7 +160,7 @@ static bool reshape_in_groups(struct spmd *s, struct pval v, shape_id out, shard
     if (!sharding_is_tiled(s->sh, p))
         return false;
     sharding_id q = sharding_reshape(s->sh, to->rank, to->dims, from->rank, from->dims, p);
-    if (!q.i)
+    if (!q.i || !truly_local(s, from, q, to, p))
         return false;
     int in[OPS_MAX_RANK], on[OPS_MAX_RANK];
     int nin = bits_to_dims(tiled_dims(s, q, from->rank), from->rank, in);

@@ -194,33 +194,26 @@ static instr_id gather(struct spmd *s, instr_id x, sharding_id sh, const struct 
     return emit_slice(s, x, start, limit, NULL);
 }
 
-/* S-68 3: everybody writes its piece into zeros, and the sum is the whole. */
-static instr_id accumulate(struct spmd *s, instr_id x, sharding_id sh, shape_id base_id, int n,
-                           const int *dims)
+/* S-68 3: everybody writes its piece into zeros, and the sum is the whole. There is room for whole
+ * tiles, so that none is clamped onto another's data; what lies behind the end is cut before the sum,
+ * and with it the padding: no mask is needed. */
+static instr_id accumulate(struct spmd *s, instr_id x, sharding_id sh, const struct shape *base,
+                           int n, const int *dims)
 {
-    const struct shape *base = shape_get(s->ir, base_id);
-    enum dtype t = base->dtype;
-    uint64_t others = ~(uint64_t)0;
-    int64_t whole[RANK_ROOM];
-    memcpy(whole, node_shape(s, x)->dims, (size_t)base->rank * sizeof *whole);
+    const struct shape *local = node_shape(s, x);
+    int64_t whole[RANK_ROOM], room[RANK_ROOM], start[RANK_ROOM] = { 0 };
     instr_id at[RANK_ROOM] = { { 0 } };
+    memcpy(whole, local->dims, (size_t)base->rank * sizeof *whole);
+    memcpy(room, local->dims, (size_t)base->rank * sizeof *room);
     for (int i = 0; i < n; i++) {
         int d = dims[i];
-        others &= ~((uint64_t)1 << d);
         at[d] = offset_node(s, sh, d, base->dims[d]);
         whole[d] = base->dims[d];
+        room[d] *= sharding_tile(s->sh, sh, d);
     }
-    struct pval v = { .local = x, .base = base_id, .sharding = sh };
-    x = pval_mask(s, v, emit_zero(s, t), 0, others).local;
-    /* Tiles behind the end would be clamped onto data: the target has room for all of them. */
-    int64_t room[RANK_ROOM], start[RANK_ROOM] = { 0 };
-    memcpy(room, whole, (size_t)base->rank * sizeof *room);
-    for (int i = 0; i < n; i++)
-        room[dims[i]] =
-            node_shape(s, x)->dims[dims[i]] * sharding_tile(s->sh, sh, dims[i]);
-    x = emit_dus(s, zeros(s, t, base->rank, room), x, at);
+    x = emit_dus(s, zeros(s, base->dtype, base->rank, room), x, at);
     x = emit_slice(s, x, start, whole, NULL);
-    return emit_reduce_along(s, x, adder(s, t), sh, n, dims);
+    return emit_reduce_along(s, x, adder(s, base->dtype), sh, n, dims);
 }
 
 struct pval unshard_dims(struct spmd *s, struct pval v, int n, const int *dims)
@@ -254,7 +247,7 @@ struct pval unshard_dims(struct spmd *s, struct pval v, int n, const int *dims)
     if (nwhole)
         v.local = gather(s, v.local, v.sharding, base, nwhole, whole);
     if (nsum)
-        v.local = accumulate(s, v.local, v.sharding, v.base, nsum, sum);
+        v.local = accumulate(s, v.local, v.sharding, base, nsum, sum);
     v.sharding = to;
     return v;
 }

@@ -107,6 +107,8 @@ static int trim(struct plan *p, struct window_dim *w, const struct counts *c, in
         p->base = p->S * p->n;
     }
     if (-E > p->S * (p->n - 1)) {
+        if (hi > 0 && p->S * n0 > D)
+            p->premask = true;
         int64_t skip = -E - p->S * (p->n - 1);
         if (skip >= p->S)
             return 0;

@@ -123,6 +123,8 @@ static void reach_instr(struct origins *o, struct reach_table *t, instr_id i)
 static bool is_seed(const struct propagation *p, uint32_t i)
 {
     uint32_t k = p->first[i];
+    if (p->state->facts[i].gone) /* a Sharding call that a copy stands for */
+        return false;
     return k < p->first[i + 1] && p->writes[k].rule == RULE_ANNOTATION && !p->writes[k].cause.i;
 }
 
@@ -143,7 +145,7 @@ int64_t prop_coverage(const struct propagation *p, struct arena *a, struct prop_
         if (t.index[i])
             t.list[t.index[i] - 1].seed = (instr_id){ i };
     for (uint32_t i = 1; i <= n; i++)
-        if (!(instr_at(p->graph->module, (instr_id){ i })->flags & INSTR_REMOVED))
+        if (!p->state->facts[i].gone)
             reach_instr(&o, &t, (instr_id){ i });
     arena_close(&tmp);
     *out = t.list;

@@ -107,6 +107,32 @@ static int64_t tiled_total(const struct shardings *t, sharding_id s)
     return most;
 }
 
+/* Computations that hold values of the program itself: the entry, and what loops, branches and calls
+ * run; reducers and comparators are none. */
+static bool *value_computations(const struct module *m, struct arena *a)
+{
+    bool *in = ARENA_ARRAY(a, bool, (int64_t)module_ncomps(m) + 1);
+    VEC(comp_id) queue = { 0 };
+    vec_push(a, &queue, m->entry);
+    in[m->entry.i] = true;
+    for (int64_t q = 0; q < queue.n; q++) {
+        const struct computation *c = comp_at(m, queue.v[q]);
+        for (uint32_t k = 0; k < c->ninstrs; k++) {
+            enum op_kind op = (enum op_kind)instr_at(m, c->instrs[k])->op;
+            if (op != OP_WHILE && op != OP_CONDITIONAL && op != OP_CALL && op != OP_ASYNC_START)
+                continue;
+            comp_id called[64];
+            int n = instr_called(m, c->instrs[k], called, 64);
+            for (int v = 0; v < n && v < 64; v++)
+                if (!in[called[v].i]) {
+                    in[called[v].i] = true;
+                    vec_push(a, &queue, called[v]);
+                }
+        }
+    }
+    return in;
+}
+
 /* A dump from after the partitioner has collectives, shardings on nothing but the entry's parameters
  * (XLA leaves those there), and no annotation left that the partitioner would consume. */
 static void look_at_module(struct document *doc)
@@ -116,6 +142,7 @@ static void look_at_module(struct document *doc)
     arena_open(&tmp);
     struct map seen;
     map_init(&seen, &tmp);
+    const bool *values = value_computations(m, &tmp);
     const struct computation *entry = comp_at(m, m->entry);
     bool inner = false, collectives = false, ids = false, all = true;
     doc->tiled_devices = 0;
@@ -127,7 +154,7 @@ static void look_at_module(struct document *doc)
         if (is_marker(m, i))
             inner = true;
         if (i->sharding.i == 0) {
-            all &= i->op == OP_CONSTANT || i->comp.i != m->entry.i;
+            all &= !values[i->comp.i];
             continue;
         }
         if (i->comp.i != m->entry.i || i->op != OP_PARAMETER)

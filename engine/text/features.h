@@ -10,8 +10,8 @@ enum {
     TEXT_NO_OPERAND_INDEX = 1 << 1 /* operand lists of more than five without index comments */
 };
 
-/* Where XLA's printer has an attribute: among the operation's own, behind the sharding, or last. The
- * reader keeps attributes in this order, so that printing and reading again changes nothing. */
+/* Where XLA's printer has an attribute: among the operation's own, behind the sharding, or last.
+ * The reader keeps attributes in this order, so that printing and reading again changes nothing. */
 enum place { WITH_OP, BEHIND_SHARDING, LAST };
 
 static inline enum place place_of(enum attr_key k)

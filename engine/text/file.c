@@ -26,7 +26,7 @@ void source_free(struct source *s)
     free(s);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 struct bytes {
     char *s;
@@ -89,7 +89,7 @@ static bool read_all(int fd, const char *name, struct bytes *b, struct diag *d)
     }
 }
 
-/* ---- .gz --------------------------------------------------------------------------------------- */
+/* ---- .gz ------------------------------------------------------------------------------------- */
 
 static bool inflate_all(z_stream *z, struct bytes *out, const char **why)
 {
@@ -120,10 +120,9 @@ static bool inflate_all(z_stream *z, struct bytes *out, const char **why)
         }
         if (rc == Z_OK)
             continue;
-        *why = rc == Z_MEM_ERROR ? NULL
-               : z->msg && strstr(z->msg, "check")
-                   ? "corrupt: the checksum does not fit the data"
-                   : "corrupt: this is no valid compressed data";
+        *why = rc == Z_MEM_ERROR                   ? NULL
+               : z->msg && strstr(z->msg, "check") ? "corrupt: the checksum does not fit the data"
+                                                   : "corrupt: this is no valid compressed data";
         return false;
     }
 }
@@ -146,7 +145,7 @@ static bool unpack(const char *name, struct bytes *b, struct diag *d)
     return why ? fail_io(d, name, why) : fail_size(d, name);
 }
 
-/* ---- sources ----------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static struct source *make_source(const char *name, char *text, size_t n)
 {
@@ -197,10 +196,20 @@ bool file_read(const char *path, struct source **out, struct diag *d)
     return *out || fail_size(d, name);
 }
 
-/* ---- what a text is ---------------------------------------------------------------------------- */
+/* ---- what a text is -------------------------------------------------------------------------- */
 
-enum form { FORM_HLO, FORM_JSON, FORM_MLIR, FORM_BYTECODE, FORM_EXPORT, FORM_PROTO, FORM_MODULE_PROTO,
-            FORM_EMPTY, FORM_UTF16, FORM_BINARY };
+enum form {
+    FORM_HLO,
+    FORM_JSON,
+    FORM_MLIR,
+    FORM_BYTECODE,
+    FORM_EXPORT,
+    FORM_PROTO,
+    FORM_MODULE_PROTO,
+    FORM_EMPTY,
+    FORM_UTF16,
+    FORM_BINARY
+};
 
 static size_t blank_prefix(const char *s, size_t n)
 {
@@ -287,8 +296,10 @@ static enum form form_of(const char *s, size_t n)
     const char *end = s + n, *p = first_word(s + i, end);
     if (*p == '{' || *p == '[')
         return FORM_JSON;
-    static const char *const mlir[] = { "module", "func.func", "builtin.module", "\"builtin.module",
-                                        "sdy.mesh", "\"func.func", "func @" };
+    static const char *const mlir[] = { "module",         "func.func",
+                                        "builtin.module", "\"builtin.module",
+                                        "sdy.mesh",       "\"func.func",
+                                        "func @" };
     for (size_t k = 0; k < COUNTOF(mlir); k++)
         if (starts(p, end, mlir[k]) && (k || p[6] == ' ' || p[6] == '{'))
             return memmem(p, (size_t)(end - p), " parameter(", 11) ? FORM_HLO : FORM_MLIR;
@@ -300,7 +311,8 @@ static bool refuse(struct diag *d, const struct source *s, const char *what, con
     const char *former = diag_stage(d, "parse");
     diag_error(d, s, (struct span){ 0, 1 }, "%s", what);
     /* A quoted line of bytes, or of nothing, helps nobody. */
-    if (d && d->msgs.n && (looks_binary(s->text, s->len) || blank_prefix(s->text, s->len) == s->len))
+    if (d && d->msgs.n &&
+        (looks_binary(s->text, s->len) || blank_prefix(s->text, s->len) == s->len))
         d->msgs.v[d->msgs.n - 1].quote = NULL;
     if (hint)
         diag_hint(d, "%s", hint);
@@ -312,33 +324,30 @@ static bool refuse(struct diag *d, const struct source *s, const char *what, con
 static bool refuse_form(struct diag *d, const struct source *s, enum form f)
 {
     switch (f) {
-    case FORM_MLIR:
-        return refuse(d, s, "this is StableHLO (MLIR) text, which this version does not read yet",
-                      "print HLO text instead: jax.jit(f).lower(x).as_text(dialect=\"hlo\"), or from "
-                      "this file: python3 -c \"import sys; from jax._src.lib import xla_client as x; "
-                      "print(x._xla.mlir.mlir_module_to_xla_computation(open(sys.argv[1]).read())"
-                      ".as_hlo_text())\" FILE.mlir > FILE.hlo");
     case FORM_BYTECODE:
         return refuse(d, s, "this is MLIR bytecode (binary), which this version does not read",
                       "print HLO text instead: python3 -c \"import sys; from jax._src.lib import "
                       "xla_client as x; print(x._xla.mlir.mlir_module_to_xla_computation("
                       "open(sys.argv[1],'rb').read()).as_hlo_text())\" FILE > FILE.hlo");
     case FORM_EXPORT:
-        return refuse(d, s, "this is a jax.export artifact (binary), which this version does not read",
-                      "print HLO text instead: python3 -c \"import sys, jax.export; from jax._src.lib "
-                      "import xla_client as x; print(x._xla.mlir.mlir_module_to_xla_computation("
-                      "jax.export.deserialize(bytearray(open(sys.argv[1],'rb').read()))"
-                      ".mlir_module()).as_hlo_text())\" FILE > FILE.hlo");
+        return refuse(
+            d, s, "this is a jax.export artifact (binary), which this version does not read",
+            "print HLO text instead: python3 -c \"import sys, jax.export; from jax._src.lib "
+            "import xla_client as x; print(x._xla.mlir.mlir_module_to_xla_computation("
+            "jax.export.deserialize(bytearray(open(sys.argv[1],'rb').read()))"
+            ".mlir_module()).as_hlo_text())\" FILE > FILE.hlo");
     case FORM_PROTO:
-        return refuse(d, s, "this is a binary HLO protocol buffer (.hlo.pb), not HLO text",
-                      "dump text instead: XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_text\", and "
-                      "open DIR/*before_optimizations.txt");
+        return refuse(
+            d, s, "this is a binary HLO protocol buffer (.hlo.pb), not HLO text",
+            "dump text instead: XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_text\", and "
+            "open DIR/*before_optimizations.txt");
     case FORM_MODULE_PROTO:
         return refuse(d, s, "this is a binary HLO module (protocol buffer), not HLO text",
                       "print HLO text instead: python3 -c \"import sys; from jax._src.lib import "
                       "xla_client as x; print(x.XlaComputation(open(sys.argv[1],'rb').read())"
                       ".as_hlo_text())\" FILE > FILE.hlo");
-    case FORM_EMPTY: return refuse(d, s, "the file is empty", "an HLO text begins with HloModule NAME");
+    case FORM_EMPTY:
+        return refuse(d, s, "the file is empty", "an HLO text begins with HloModule NAME");
     case FORM_UTF16:
         return refuse(d, s, "this text is UTF-16: HLO text is ASCII or UTF-8",
                       "convert it: iconv -f UTF-16 -t UTF-8 FILE > FILE.hlo");
@@ -346,12 +355,13 @@ static bool refuse_form(struct diag *d, const struct source *s, enum form f)
         return refuse(d, s, "this is a binary file, not HLO text or a JSON model",
                       "dump text: XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_text\"");
     case FORM_HLO:
+    case FORM_MLIR:
     case FORM_JSON: break;
     }
     return true;
 }
 
-/* ---- loading ----------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /* m if it is valid; else it is freed, also when checking it fails. */
 static struct module *verified(struct module *m, struct diag *d)
@@ -379,7 +389,8 @@ static struct module *load(struct ir *c, struct source *s, struct tick *tick, st
         source_free(s);
         return NULL;
     }
-    struct module *m = f == FORM_JSON ? json_model_read(c, s, d) : hlo_read(c, s, tick, d);
+    struct module *m = f == FORM_JSON ? json_model_read(c, s, d)
+                     : f == FORM_MLIR ? mlir_read(c, s, tick, d) : hlo_read(c, s, tick, d);
     if (!m)
         return NULL;
     return verified(m, d);

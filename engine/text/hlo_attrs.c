@@ -5,7 +5,7 @@
 
 #include "base/fail.h"
 
-/* ---- numbers with separators ------------------------------------------------------------------- */
+/* ---- numbers with separators ----------------------------------------------------------------- */
 
 /* `3x3x1` */
 static bool read_x_list(struct hlo *r)
@@ -77,7 +77,7 @@ static bool read_padding(struct hlo *r, struct attr *a)
     return keep_ints(r, a);
 }
 
-/* ---- windows ----------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static bool window_ranks_agree(struct hlo *r, const char *key, size_t n, int64_t got, int rank)
 {
@@ -103,8 +103,10 @@ static bool window_field(struct hlo *r, const char *key, size_t n, int rank, str
         else if (same(key, n, "rhs_reversal"))
             dim[d].reversal = v != 0;
         else
-            return FAIL(r, key, n, "no such field of a window: '%.*s' (size, stride, pad, "
-                        "lhs_dilate, rhs_dilate, rhs_reversal)", (int)n, key);
+            return FAIL(r, key, n,
+                        "no such field of a window: '%.*s' (size, stride, pad, "
+                        "lhs_dilate, rhs_dilate, rhs_reversal)",
+                        (int)n, key);
         if (v < 0)
             return FAIL(r, key, n, "%.*s cannot be negative", (int)n, key);
     }
@@ -153,8 +155,9 @@ static bool read_window(struct hlo *r, struct attr *a)
         w->rank = (int)r->ints.n;
         dim = ARENA_ARRAY(&r->m->arena, struct window_dim, w->rank);
         for (int d = 0; d < w->rank; d++)
-            dim[d] = (struct window_dim){ .size = r->ints.v[d], .stride = 1, .base_dilation = 1,
-                                          .window_dilation = 1 };
+            dim[d] = (struct window_dim){
+                .size = r->ints.v[d], .stride = 1, .base_dilation = 1, .window_dilation = 1
+            };
         r->p = from;
     }
     while (!take(r, '}')) {
@@ -165,7 +168,7 @@ static bool read_window(struct hlo *r, struct attr *a)
         r->p += n;
         if (!hlo_want(r, '=', "'='"))
             return false;
-        bool ok = same(key, n, "size") ? read_x_list(r)
+        bool ok = same(key, n, "size")  ? read_x_list(r)
                   : same(key, n, "pad") ? window_pad(r, key, n, w->rank, dim)
                                         : window_field(r, key, n, w->rank, dim);
         if (!ok)
@@ -178,7 +181,7 @@ static bool read_window(struct hlo *r, struct attr *a)
     return true;
 }
 
-/* ---- dim_labels=b01f_01io->b01f ---------------------------------------------------------------- */
+/* ---- dim_labels=b01f_01io->b01f -------------------------------------------------------------- */
 
 enum { MAX_SPATIAL = 12 };
 
@@ -202,8 +205,8 @@ static bool conv_labels(struct hlo *r, const char *letters, int *first, int *sec
             continue;
         }
         if (!slot || *slot >= 0)
-            return FAIL(r, r->p, 1, slot ? "'%c' stands twice in these labels"
-                                         : "'%c' is no label here", c);
+            return FAIL(r, r->p, 1,
+                        slot ? "'%c' stands twice in these labels" : "'%c' is no label here", c);
         *slot = k;
     }
     *n = digits;
@@ -239,7 +242,7 @@ static bool read_conv(struct hlo *r, struct attr *a)
     return true;
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool recursive(struct hlo *r, const char *name, size_t n)
 {
@@ -266,16 +269,18 @@ static bool comp_name(struct hlo *r, int64_t element, comp_id *out)
         return true;
     }
     out->i = 0;
-    struct pending p = { .attr = (uint32_t)r->attrs.n, .element = element, .name = name,
-                         .len = (uint32_t)n };
+    struct pending p = {
+        .attr = (uint32_t)r->attrs.n, .element = element, .name = name, .len = (uint32_t)n
+    };
     vec_push(&r->tmp, &r->pending, p);
     return true;
 }
 
 static bool inline_body(struct hlo *r)
 {
-    FAIL(r, r->p, 1, "this computation is written inside its caller and has no name: the text is a "
-                     "canonical form (HloPrintOptions.canonical()), which leaves names out");
+    FAIL(r, r->p, 1,
+         "this computation is written inside its caller and has no name: the text is a "
+         "canonical form (HloPrintOptions.canonical()), which leaves names out");
     diag_hint(r->d, "print the module with HloPrintOptions() or short_parsable() instead");
     r->stop = true;
     return false;
@@ -346,7 +351,7 @@ static bool read_instrs(struct hlo *r, struct attr *a)
     return true;
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static bool read_ident(struct hlo *r, struct attr *a)
 {
@@ -389,7 +394,7 @@ static bool read_float(struct hlo *r, struct attr *a)
     return true;
 }
 
-/* ---- shardings --------------------------------------------------------------------------------- */
+/* ---- shardings ------------------------------------------------------------------------------- */
 
 /* P-14: on a tuple shape a leaf stands for a tuple of copies. */
 static sharding_id spread(struct hlo *r, shape_id shape, sharding_id s)
@@ -426,7 +431,7 @@ bool hlo_take_sharding(struct hlo *r, struct instr *i)
     return true;
 }
 
-/* ---- dispatch ---------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 static bool braced(struct hlo *r, const char **text, uint32_t *len)
 {

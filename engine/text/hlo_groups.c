@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* ---- listed ------------------------------------------------------------------------------------ */
+/* ---- listed ---------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -89,7 +89,7 @@ static bool listed(struct hlo *r, struct replica_groups *g)
     return true;
 }
 
-/* ---- symbolic ---------------------------------------------------------------------------------- */
+/* ---- symbolic -------------------------------------------------------------------------------- */
 
 static bool counted(struct hlo *r, bool ok)
 {
@@ -156,8 +156,10 @@ bool hlo_groups(struct hlo *r, struct attr *a)
         e->text = NULL;
     }
     struct replica_groups *g = ARENA_NEW(&r->m->arena, struct replica_groups);
-    bool ok = *from == '{' ? listed(r, g) : *from == '[' ? iota_form(r, g) : *from == 'm' ? mesh_form(r, g)
-              : hlo_expected(r, "replica groups, like {{0,1},{2,3}} or [2,4]<=[8]");
+    bool ok = *from == '{'   ? listed(r, g)
+              : *from == '[' ? iota_form(r, g)
+              : *from == 'm' ? mesh_form(r, g)
+                             : hlo_expected(r, "replica groups, like {{0,1},{2,3}} or [2,4]<=[8]");
     if (!ok)
         return false;
     g->text = from;
@@ -170,7 +172,7 @@ bool hlo_groups(struct hlo *r, struct attr *a)
     return true;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------- */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 bool hlo_pairs(struct hlo *r, struct attr *a)
 {
@@ -180,12 +182,13 @@ bool hlo_pairs(struct hlo *r, struct attr *a)
         return false;
     for (int64_t i = 0; i < n; i++)
         if (sizes[i] != 2)
-            return FAIL(r, from, (size_t)(r->p - from), "pair %" PRId64 " has %" PRId64
-                        " numbers, not 2 (source, target)", i, sizes[i]);
+            return FAIL(r, from, (size_t)(r->p - from),
+                        "pair %" PRId64 " has %" PRId64 " numbers, not 2 (source, target)", i,
+                        sizes[i]);
     for (int64_t i = 0; i < 2 * n; i++)
         if (r->ints.v[i] < 0)
-            return FAIL(r, from, (size_t)(r->p - from), "device %" PRId64
-                        " in a pair: numbers begin at 0", r->ints.v[i]);
+            return FAIL(r, from, (size_t)(r->p - from),
+                        "device %" PRId64 " in a pair: numbers begin at 0", r->ints.v[i]);
     struct permute_pairs *p = ARENA_NEW(&r->m->arena, struct permute_pairs);
     p->kind = PAIRS_LIST;
     p->n = n;

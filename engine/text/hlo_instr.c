@@ -3,7 +3,7 @@
 
 #include "text/features.h"
 
-/* ---- shapes ------------------------------------------------------------------------------------ */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* The end of the shape at p, by its brackets alone; NULL: not closed, or none. */
 static const char *shape_end(const char *p, const char *end)
@@ -60,7 +60,7 @@ bool hlo_shape(struct hlo *r, shape_id *out)
     return true;
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *nearest_name(const struct hlo *r, const char *name, size_t n)
 {
@@ -107,8 +107,10 @@ static bool unknown_name(struct hlo *r, const char *name, size_t n, const char *
         return FAIL(r, name, n, "'%.*s' needs itself: it is not defined before this line", (int)n,
                     name);
     if (defined_later(r, name, n))
-        return FAIL(r, name, n, "'%.*s' is used before it is defined (an operand stands above its "
-                    "users; a circle of operands has no order)", (int)n, name);
+        return FAIL(r, name, n,
+                    "'%.*s' is used before it is defined (an operand stands above its "
+                    "users; a circle of operands has no order)",
+                    (int)n, name);
     FAIL(r, name, n, "'%.*s' is not defined in this computation", (int)n, name);
     const char *near = nearest_name(r, name, n);
     if (near)
@@ -168,7 +170,7 @@ static void define(struct hlo *r, name_id name, instr_id id)
     r->recent[hash & (RECENT - 1)] = (struct recent){ hash, at.off, r->comp.i, id.i };
 }
 
-/* ---- opcodes ----------------------------------------------------------------------------------- */
+/* ---- opcodes --------------------------------------------------------------------------------- */
 
 /* `reduce-scatter-start`, `call-done`: an async instruction that names what it wraps. */
 static enum op_kind async_sugar(const struct hlo *r, const char *p, size_t n)
@@ -219,7 +221,7 @@ static bool read_opcode(struct hlo *r, struct instr *in)
     return hlo_want(r, '(', "'(' behind the opcode");
 }
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 /* `x`, `%x`, `f32[8]{0} %x`, `(f32[2], s32[]) %t`. */
 static bool read_operand(struct hlo *r, const char *defining, instr_id *out)
@@ -303,7 +305,7 @@ static bool read_arguments(struct hlo *r, struct instr *in, const char *defining
     return read_operands(r, defining);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static bool read_attrs(struct hlo *r, struct instr *in)
 {
@@ -322,7 +324,8 @@ static bool read_attrs(struct hlo *r, struct instr *in)
     }
 }
 
-/* The cursor is behind blanks and comments: whether a line end was among them, or nothing follows. */
+/* The cursor is behind blanks and comments: whether a line end was among them, or nothing follows.
+ */
 static bool at_line_end(const struct hlo *r)
 {
     if (r->p >= r->end || *r->p == '}')
@@ -334,13 +337,15 @@ static bool at_line_end(const struct hlo *r)
     return q > r->base && q[-1] == '/';
 }
 
-/* Attributes in the printer's order; hand-written text has them in any. pending refers to places. */
+/* Attributes in the printer's order; hand-written text has them in any. pending refers to places.
+ */
 static void order_attrs(struct hlo *r, int64_t npending)
 {
     struct attr *v = r->attrs.v;
     for (int64_t i = 1; i < r->attrs.n; i++) {
         int64_t k = i;
-        for (; k > 0 && place_of((enum attr_key)v[k - 1].key) > place_of((enum attr_key)v[k].key); k--) {
+        for (; k > 0 && place_of((enum attr_key)v[k - 1].key) > place_of((enum attr_key)v[k].key);
+             k--) {
             struct attr t = v[k];
             v[k] = v[k - 1];
             v[k - 1] = t;
@@ -352,8 +357,8 @@ static void order_attrs(struct hlo *r, int64_t npending)
     }
 }
 
-/* On the same line: another definition, `b = f32[] ..` or `ROOT b = ..`. A known key with a `=` is an
- * attribute whose comma was forgotten. */
+/* On the same line: another definition, `b = f32[] ..` or `ROOT b = ..`. A known key with a `=` is
+ * an attribute whose comma was forgotten. */
 static bool at_definition(const struct hlo *r)
 {
     const char *p = r->p;
@@ -363,8 +368,9 @@ static bool at_definition(const struct hlo *r)
     const char *name = p + (*p == '%'), *q = name + n;
     while (hlo_class[(unsigned char)*q] & CH_SPACE)
         q++;
-    return n && *q == '=' && !hlo_word_value(r->keys, KEY_SLOTS, name, n) && !same(name, n, "sharding") &&
-           !same(name, n, "metadata") && !same(name, n, "frontend_attributes");
+    return n && *q == '=' && !hlo_word_value(r->keys, KEY_SLOTS, name, n) &&
+           !same(name, n, "sharding") && !same(name, n, "metadata") &&
+           !same(name, n, "frontend_attributes");
 }
 
 static bool keep(struct hlo *r, struct instr *in)

@@ -13,7 +13,7 @@
 
 enum { MAX_RANK = 64 };
 
-/* ---- one element ------------------------------------------------------------------------------- */
+/* ---- one element ----------------------------------------------------------------------------- */
 
 static bool out_of_range(struct hlo *r, const char *at, size_t n, enum dtype t)
 {
@@ -123,7 +123,7 @@ static bool element(struct hlo *r, enum dtype t, void *out)
     return FAIL(r, r->p, 1, "a constant cannot have this type");
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------ */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 static bool elided(struct hlo *r)
 {
@@ -149,8 +149,10 @@ static bool elided(struct hlo *r)
 
 static bool wrong_count(struct hlo *r, const struct shape *s, int d, int64_t got)
 {
-    return FAIL(r, r->p, 1, "dimension %d of this constant has %" PRId64 " element%s here, "
-                "its shape says %" PRId64, d, got, got == 1 ? "" : "s", s->dims[d]);
+    return FAIL(r, r->p, 1,
+                "dimension %d of this constant has %" PRId64 " element%s here, "
+                "its shape says %" PRId64,
+                d, got, got == 1 ? "" : "s", s->dims[d]);
 }
 
 /* Walks the braces: at[d] counts what was read at depth d. Text is at least as long as the elements
@@ -229,7 +231,7 @@ static bool read_array(struct hlo *r, shape_id shape, struct literal *l)
     return true;
 }
 
-/* ---- tuples ------------------------------------------------------------------------------------ */
+/* ---- tuples ---------------------------------------------------------------------------------- */
 
 struct level {
     struct literal *l;

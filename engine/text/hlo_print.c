@@ -7,7 +7,7 @@
 
 #include "text/features.h"
 
-/* ---- output ------------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 void put(struct printer *p, const char *s, size_t n)
 {
@@ -46,7 +46,7 @@ static void put_scratch(struct printer *p)
     put(p, str_text(&p->scratch), p->scratch.n);
 }
 
-/* ---- shapes, names ----------------------------------------------------------------------------- */
+/* ---- shapes, names --------------------------------------------------------------------------- */
 
 static bool layouts(const struct printer *p)
 {
@@ -91,7 +91,7 @@ static void put_comp(struct printer *p, comp_id c)
     put(p, name_text(p->m->ir, n), name_len(p->m->ir, n));
 }
 
-/* ---- attributes -------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 void put_ints(struct printer *p, int64_t n, const int64_t *v, const char *between)
 {
@@ -275,7 +275,8 @@ static void put_attrs_at(struct printer *p, const struct instr *i, enum place wh
 {
     for (int k = 0; k < i->nattrs; k++)
         if (place_of((enum attr_key)i->attrs[k].key) == where &&
-            !(i->op == OP_PARAMETER && i->attrs[k].key == ATTR_INDEX)) /* stands in the parentheses */
+            !(i->op == OP_PARAMETER &&
+              i->attrs[k].key == ATTR_INDEX)) /* stands in the parentheses */
             put_attr(p, &i->attrs[k]);
 }
 
@@ -314,7 +315,7 @@ static void put_attrs(struct printer *p, instr_id id, const struct instr *i)
         put_attrs_at(p, i, LAST);
 }
 
-/* ---- instructions ------------------------------------------------------------------------------ */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 static void put_operands(struct printer *p, const struct instr *i)
 {
@@ -370,7 +371,7 @@ static void put_instr(struct printer *p, instr_id id)
     put_attrs(p, id, i);
 }
 
-/* ---- header ------------------------------------------------------------------------------------ */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 static void put_bools(struct printer *p, int64_t n, const bool *v)
 {
@@ -399,7 +400,16 @@ static bool same_bools(const struct header_attr *a, int64_t n, const bool *v)
     return k == n;
 }
 
-enum meaning { PLAIN, TO_OUTPUT, TO_PARAMETERS, PARTITIONS, REPLICAS, SCHEDULED, FRONTEND, MEANINGS };
+enum meaning {
+    PLAIN,
+    TO_OUTPUT,
+    TO_PARAMETERS,
+    PARTITIONS,
+    REPLICAS,
+    SCHEDULED,
+    FRONTEND,
+    MEANINGS
+};
 
 static const char *const meaning_keys[MEANINGS] = {
     [TO_OUTPUT] = "allow_spmd_sharding_propagation_to_output",
@@ -514,7 +524,7 @@ static void put_header(struct printer *p)
     }
 }
 
-/* ---- the module -------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static bool enough(const struct printer *p)
 {
@@ -558,8 +568,9 @@ static bool print_module(struct printer *p)
 static void open_printer(struct printer *p, const struct module *m,
                          const struct hlo_print_options *o, struct str *out)
 {
-    *p = (struct printer){ .m = m, .o = o, .out = out,
-                           .percent = (m->print_style & STYLE_PERCENT) != 0 };
+    *p = (struct printer){
+        .m = m, .o = o, .out = out, .percent = (m->print_style & STYLE_PERCENT) != 0
+    };
     arena_open(&p->tmp);
     p->scratch = STR_IN(&p->tmp);
 }

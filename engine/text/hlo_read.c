@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "text/features.h"
 
+/* clang-format off */
 #define W  CH_WORD
 #define WD (CH_WORD | CH_DIGIT)
 const uint8_t hlo_class[256] = {
@@ -25,10 +26,11 @@ const uint8_t hlo_class[256] = {
 };
 #undef W
 #undef WD
+/* clang-format on */
 
 enum { ERROR_LIMIT = 20 };
 
-/* ---- words and blanks -------------------------------------------------------------------------- */
+/* ---- words and blanks ------------------------------------------------------------------------ */
 
 void hlo_skip_slow(struct hlo *r)
 {
@@ -237,7 +239,7 @@ bool hlo_bools(struct hlo *r, int64_t *n, const bool **out)
     return true;
 }
 
-/* ---- small tables ------------------------------------------------------------------------------ */
+/* ---- small tables ---------------------------------------------------------------------------- */
 
 struct cached *hlo_cached(struct cached *table, size_t slots, const char *p, size_t n, bool *hit)
 {
@@ -278,7 +280,7 @@ static void fill_words(struct hlo *r)
         word_put(r->keys, KEY_SLOTS, attr_name((enum attr_key)k), k);
 }
 
-/* ---- header ------------------------------------------------------------------------------------ */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 static bool header_value(struct hlo *r, const char *key, size_t n)
 {
@@ -300,8 +302,6 @@ static bool header_value(struct hlo *r, const char *key, size_t n)
         return hlo_bools(r, &m->nto_parameters, &m->to_parameters);
     const char *text;
     uint32_t len;
-    if (*r->p == '{' || *r->p == '"' || *r->p == '(')
-        return hlo_raw_value(r, &text, &len);
     return hlo_raw_value(r, &text, &len);
 }
 
@@ -362,8 +362,9 @@ static bool read_header(struct hlo *r)
     r->p += percent;
     size_t len = word_len(r->p);
     if (len == 0 && *r->p == ',') {
-        FAIL(r, at, n, "this module has no name: it is a fingerprint "
-                       "(HloPrintOptions.fingerprint()), which leaves names out");
+        FAIL(r, at, n,
+             "this module has no name: it is a fingerprint "
+             "(HloPrintOptions.fingerprint()), which leaves names out");
         diag_hint(r->d, "print the module with HloPrintOptions() or short_parsable() instead");
         r->stop = true;
         return false;
@@ -411,7 +412,7 @@ static void read_tables(struct hlo *r)
     r->m->tables_len = (uint32_t)(behind - from);
 }
 
-/* ---- computations ------------------------------------------------------------------------------ */
+/* ---- computations ---------------------------------------------------------------------------- */
 
 /* The signature `(a: f32[8]) -> f32[8]` is kept as text: the parameters say the same again. It ends
  * at the brace that opens the body; the brace of a layout is glued to its shape. */
@@ -461,8 +462,8 @@ static bool line_start(const struct hlo *r)
     return q > r->base && q[-1] == '\n';
 }
 
-/* Behind an error: goes to the next line that begins a definition or ends the computation. The cursor
- * may be there already, when the error was found at the end of what was read. */
+/* Behind an error: goes to the next line that begins a definition or ends the computation. The
+ * cursor may be there already, when the error was found at the end of what was read. */
 static void recover(struct hlo *r, const char *failed)
 {
     bool here = r->p > failed && line_start(r);
@@ -512,8 +513,10 @@ static void check_params(struct hlo *r, struct computation *c, const char *name,
     for (uint32_t k = 0; k < n; k++) {
         if (seen[k])
             continue;
-        FAIL(r, name, len, "parameter %" PRIu32 " of '%.*s' is missing: its %" PRIu32
-             " parameters must have the numbers 0 to %" PRIu32, k, (int)len, name, n, n - 1);
+        FAIL(r, name, len,
+             "parameter %" PRIu32 " of '%.*s' is missing: its %" PRIu32
+             " parameters must have the numbers 0 to %" PRIu32,
+             k, (int)len, name, n, n - 1);
         return;
     }
 }
@@ -643,7 +646,7 @@ static bool read_computation(struct hlo *r)
     return true;
 }
 
-/* ---- at the end -------------------------------------------------------------------------------- */
+/* ---- at the end ------------------------------------------------------------------------------ */
 
 static const char *nearest_computation(const struct hlo *r, const char *name, size_t n)
 {

@@ -22,7 +22,7 @@ struct model {
     struct arena tmp;
     const cJSON *root, *sizes;
     comp_id entry;
-    struct map values; /* name_id -> instr */
+    struct map values;   /* name_id -> instr */
     struct map reducers; /* (opcode, dtype) -> comp */
     int nerrors;
 
@@ -36,7 +36,7 @@ struct model {
     struct span at;
 };
 
-/* ---- places in the text (json_place.c): cJSON keeps none ---------------------------------------- */
+/* ---- places in the text (json_place.c): cJSON keeps none ------------------------------------- */
 
 /* The member of the object at p, the k-th element of the array at p; NULL: not there. */
 const char *json_member(const char *p, const char *end, const char *key);
@@ -45,13 +45,13 @@ const char *json_next(const char *p, const char *end); /* the element behind the
 /* The span of the value at p. */
 struct span json_span(const struct source *s, const char *p);
 
-/* ---- messages: at a key of the operation, or at the operation itself (key NULL) ------------------ */
+/* ---- messages: at a key of the operation, or at the operation itself (key NULL) -------------- */
 
 struct span json_at(const struct model *j, const char *key);
-#define OP_FAIL(j, key, ...)                                                                       \
+#define OP_FAIL(j, key, ...) \
     ((j)->nerrors++, diag_error((j)->d, (j)->src, json_at((j), (key)), __VA_ARGS__))
 
-/* ---- operations (json_ops.c, json_einsum.c) ------------------------------------------------------ */
+/* ---- operations (json_ops.c, json_einsum.c) -------------------------------------------------- */
 
 bool json_op(struct model *j);
 bool json_einsum(struct model *j, const char *spec);
@@ -61,7 +61,8 @@ void json_reducers(struct model *j, const char *kind, const cJSON *op, enum dtyp
 comp_id json_reducer(struct model *j, enum op_kind op, enum dtype t);
 bool json_arg(struct model *j, int k, instr_id *out);
 int json_nargs(const struct model *j);
-/* An instruction of the entry, called after the operation: NAME, or NAME.part for a step towards it. */
+/* An instruction of the entry, called after the operation: NAME, or NAME.part for a step towards
+ * it. */
 instr_id json_emit(struct model *j, const char *part, enum op_kind op, shape_id shape, int n,
                    const instr_id *operands, int nattrs, const struct attr *attrs);
 bool json_shape(struct model *j, const cJSON *text, struct span at, shape_id *out);

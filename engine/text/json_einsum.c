@@ -1,9 +1,9 @@
 /* JSON models: einsum, "bqhk,bthk->bhqt", one letter a dimension.
  *
  * Two operands: letters of both that the result keeps are batch dimensions, letters of both that it
- * drops are contracted, and a letter of one side that it drops is summed there first. HLO's dot puts
- * batch dimensions first, then what is left of each operand; a transpose follows where the result
- * wants another order. One operand: a sum over what is dropped, then a transpose. */
+ * drops are contracted, and a letter of one side that it drops is summed there first. HLO's dot
+ * puts batch dimensions first, then what is left of each operand; a transpose follows where the
+ * result wants another order. One operand: a sum over what is dropped, then a transpose. */
 #include <string.h>
 
 #include "text/json.h"
@@ -26,8 +26,10 @@ static bool read_letters(struct model *j, const char **p, struct side *s)
         if (s->n == JSON_MAX_RANK)
             return spec_error(j, "too many letters");
         if (memchr(s->letters, **p, (size_t)s->n))
-            return OP_FAIL(j, "einsum", "the letter '%c' stands twice in one operand: a diagonal "
-                                        "cannot be said here", **p);
+            return OP_FAIL(j, "einsum",
+                           "the letter '%c' stands twice in one operand: a diagonal "
+                           "cannot be said here",
+                           **p);
         s->letters[s->n++] = **p;
     }
     s->letters[s->n] = '\0';
@@ -64,13 +66,14 @@ static bool drop_lonely(struct model *j, struct side *s, const struct side *othe
     if (!ngone)
         return true;
     if (sh->dtype != j->sh->dtype || dtype_kind(sh->dtype) == DTYPE_KIND_COMPLEX)
-        return OP_FAIL(j, "einsum", "a letter that only one operand has is summed first, and that "
+        return OP_FAIL(j, "einsum",
+                       "a letter that only one operand has is summed first, and that "
                        "needs operand and result of one type: %s and %s",
                        dtype_name(sh->dtype), dtype_name(j->sh->dtype));
     if (!other && n == out->n && memcmp(kept, out->letters, (size_t)n) == 0)
         part = NULL; /* this sum is the tensor itself */
-    s->instr = json_reduce(j, part, OP_ADD, s->instr, ngone, gone,
-                           shape_array(j->c, sh->dtype, n, dims));
+    s->instr =
+        json_reduce(j, part, OP_ADD, s->instr, ngone, gone, shape_array(j->c, sh->dtype, n, dims));
     memcpy(s->letters, kept, (size_t)n);
     s->letters[n] = '\0';
     s->n = n;
@@ -97,8 +100,10 @@ static bool sizes_agree(struct model *j, const struct side *a, const struct side
     for (int d = 0; d < a->n; d++) {
         int e = find(b, a->letters[d]);
         if (e >= 0 && sa->dims[d] != sb->dims[e])
-            return OP_FAIL(j, "einsum", "the letter '%c' is %" PRId64 " in the first operand and %"
-                           PRId64 " in the second", a->letters[d], sa->dims[d], sb->dims[e]);
+            return OP_FAIL(j, "einsum",
+                           "the letter '%c' is %" PRId64 " in the first operand and %" PRId64
+                           " in the second",
+                           a->letters[d], sa->dims[d], sb->dims[e]);
     }
     return true;
 }
@@ -141,8 +146,8 @@ static struct side dot(struct model *j, const struct side *a, const struct side 
     memcpy(r.letters, letters, (size_t)n);
     r.n = n;
     bool order = n == out->n && memcmp(letters, out->letters, (size_t)n) == 0;
-    r.instr = json_emit(j, order ? NULL : "dot", OP_DOT,
-                        shape_array(j->c, j->sh->dtype, n, dims), 2, operands, na, attrs);
+    r.instr = json_emit(j, order ? NULL : "dot", OP_DOT, shape_array(j->c, j->sh->dtype, n, dims),
+                        2, operands, na, attrs);
     return r;
 }
 

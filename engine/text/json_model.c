@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "text/reader.h"
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static const char *text_end(const struct model *j)
 {
@@ -37,7 +37,7 @@ struct span json_at(const struct model *j, const char *key)
 
 #define MODEL_FAIL(j, span, ...) ((j)->nerrors++, diag_error((j)->d, (j)->src, (span), __VA_ARGS__))
 
-/* ---- shapes ------------------------------------------------------------------------------------ */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 static bool is_letter(char c)
 {
@@ -132,7 +132,7 @@ static bool check_sizes(struct model *j)
     return true;
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* What HLO text can carry as a name. */
 static bool good_name(const char *s)
@@ -148,8 +148,8 @@ static bool good_name(const char *s)
 static bool define(struct model *j, const char *name, struct span at, instr_id id)
 {
     if (!good_name(name))
-        return MODEL_FAIL(j, at, "'%.60s' is no name: a letter, then letters, digits, '_', '.', '-'",
-                          name);
+        return MODEL_FAIL(
+            j, at, "'%.60s' is no name: a letter, then letters, digits, '_', '.', '-'", name);
     if (dtype_find(name, strlen(name)) != DTYPE_NONE || strcmp(name, "token") == 0 ||
         strcmp(name, "opaque") == 0 || strcmp(name, "tuple") == 0) {
         MODEL_FAIL(j, at, "'%s' is the name of a type: XLA could not read the module's HLO text",
@@ -168,7 +168,7 @@ static bool define(struct model *j, const char *name, struct span at, instr_id i
     return true;
 }
 
-/* ---- parameters -------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static bool put_sharding(struct model *j, const cJSON *text, struct span at, instr_id id)
 {
@@ -183,7 +183,8 @@ static bool put_sharding(struct model *j, const cJSON *text, struct span at, ins
     bool ok = sharding_parse(j->c->shardings, &j->m->arena, NULL, 0, kept, n, &used, &s, NULL, d) &&
               used == n;
     if (!ok)
-        MODEL_FAIL(j, at, "%s", d->msgs.n ? d->msgs.v[0].text : "unexpected text behind the sharding");
+        MODEL_FAIL(j, at, "%s",
+                   d->msgs.n ? d->msgs.v[0].text : "unexpected text behind the sharding");
     else
         instr_at(j->m, id)->sharding = s;
     diag_free(d);
@@ -205,7 +206,8 @@ static bool read_param(struct model *j, const cJSON *p, const char *at, int64_t 
     if (!cJSON_IsObject(p))
         return true;
     const cJSON *sharding = cJSON_GetObjectItemCaseSensitive(p, "sharding");
-    return put_sharding(j, sharding, json_span(j->src, json_member(at, text_end(j), "sharding")), id);
+    return put_sharding(j, sharding, json_span(j->src, json_member(at, text_end(j), "sharding")),
+                        id);
 }
 
 static void read_params(struct model *j)
@@ -225,7 +227,7 @@ static void read_params(struct model *j)
     }
 }
 
-/* ---- operations -------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 int json_nargs(const struct model *j)
 {
@@ -264,10 +266,10 @@ static instr_id number_arg(struct model *j, int k, double v)
     shape_id scalar = shape_array(j->c, t, 0, NULL);
     bool whole = dtype_kind(t) == DTYPE_KIND_SIGNED || dtype_kind(t) == DTYPE_KIND_UNSIGNED ||
                  dtype_kind(t) == DTYPE_KIND_PRED;
-    instr_id c = json_emit(j, arena_printf(&j->tmp, "const%d", k), OP_CONSTANT, scalar, 0, NULL, 0,
-                           NULL);
-    instr_at(j->m, c)->literal = whole ? literal_scalar_i(j->m, t, (int64_t)v)
-                                       : literal_scalar_f(j->m, t, v);
+    instr_id c =
+        json_emit(j, arena_printf(&j->tmp, "const%d", k), OP_CONSTANT, scalar, 0, NULL, 0, NULL);
+    instr_at(j->m, c)->literal =
+        whole ? literal_scalar_i(j->m, t, (int64_t)v) : literal_scalar_f(j->m, t, v);
     if (j->sh->rank == 0)
         return c;
     return json_broadcast(j, arena_printf(&j->tmp, "fill%d", k), c, 0, NULL, j->shape);
@@ -336,8 +338,9 @@ static bool begin_op(struct model *j, const cJSON *op, const char *place)
     j->place = place;
     j->name = NULL;
     if (!cJSON_IsObject(op))
-        return OP_FAIL(j, NULL, "an operation is an object, like {\"name\": \"y\", \"op\": \"add\", "
-                                "\"args\": [\"a\", \"b\"], \"shape\": \"f32[8]\"}");
+        return OP_FAIL(j, NULL,
+                       "an operation is an object, like {\"name\": \"y\", \"op\": \"add\", "
+                       "\"args\": [\"a\", \"b\"], \"shape\": \"f32[8]\"}");
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(op, "name");
     if (!cJSON_IsString(name))
         return OP_FAIL(j, name ? "name" : NULL, "an operation needs \"name\"");
@@ -347,7 +350,8 @@ static bool begin_op(struct model *j, const cJSON *op, const char *place)
         return false;
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(op, "shape");
     if (!shape)
-        return OP_FAIL(j, NULL, "'%.60s' needs \"shape\": every shape is given in the file", j->name);
+        return OP_FAIL(j, NULL, "'%.60s' needs \"shape\": every shape is given in the file",
+                       j->name);
     if (!json_shape(j, shape, json_at(j, "shape"), &j->shape))
         return false;
     j->sh = shape_get(j->c, j->shape);
@@ -409,7 +413,7 @@ static void make_reducers(struct model *j)
     }
 }
 
-/* ---- outputs ----------------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 static bool output(struct model *j, const cJSON *o, struct span at, instr_id *id)
 {
@@ -460,7 +464,7 @@ static void read_outputs(struct model *j)
     comp_finish(j->m, j->entry, root);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static bool set_flags(struct model *j)
 {
@@ -481,8 +485,8 @@ static bool set_flags(struct model *j)
 
 static bool known_keys(struct model *j)
 {
-    static const char *const keys[] = { "model", "about", "sizes", "params", "ops", "outputs",
-                                        "num_partitions" };
+    static const char *const keys[] = { "model", "about",   "sizes",         "params",
+                                        "ops",   "outputs", "num_partitions" };
     const cJSON *k;
     cJSON_ArrayForEach(k, j->root)
     {

@@ -6,7 +6,7 @@
 
 #include "text/json.h"
 
-/* ---- fields of an operation -------------------------------------------------------------------- */
+/* ---- fields of an operation ------------------------------------------------------------------ */
 
 static const cJSON *field(const struct model *j, const char *key)
 {
@@ -87,9 +87,9 @@ static bool word_field(struct model *j, const char *key, const char **out)
 
 static bool want_args(struct model *j, int n)
 {
-    return json_nargs(j) == n || OP_FAIL(j, field(j, "args") ? "args" : NULL,
-                                         "%s takes %d argument%s, not %d", j->kind, n,
-                                         n == 1 ? "" : "s", json_nargs(j));
+    return json_nargs(j) == n ||
+           OP_FAIL(j, field(j, "args") ? "args" : NULL, "%s takes %d argument%s, not %d", j->kind,
+                   n, n == 1 ? "" : "s", json_nargs(j));
 }
 
 /* The result must have the shape that the file gives. */
@@ -107,7 +107,7 @@ static const struct shape *shape_of(const struct model *j, instr_id i)
     return instr_shape(j->m, i);
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 instr_id json_broadcast(struct model *j, const char *part, instr_id x, int n, const int64_t *dims,
                         shape_id out)
@@ -122,8 +122,8 @@ static const struct {
     enum op_kind op;
     const char *comp;
 } reducers[] = {
-    { "sum", OP_ADD, "sum" },      { "max", OP_MAXIMUM, "max" }, { "min", OP_MINIMUM, "min" },
-    { "prod", OP_MULTIPLY, "prod" }, { "and", OP_AND, "all" },   { "or", OP_OR, "any" },
+    { "sum", OP_ADD, "sum" },        { "max", OP_MAXIMUM, "max" }, { "min", OP_MINIMUM, "min" },
+    { "prod", OP_MULTIPLY, "prod" }, { "and", OP_AND, "all" },     { "or", OP_OR, "any" },
 };
 
 comp_id json_reducer(struct model *j, enum op_kind op, enum dtype t)
@@ -184,9 +184,10 @@ static const struct literal *start_value(struct model *j, enum op_kind op, enum 
     bool is_float = dtype_kind(t) == DTYPE_KIND_FLOAT;
     int bits = dtype_bits(t);
     int64_t low = dtype_kind(t) == DTYPE_KIND_SIGNED ? -((int64_t)1 << (bits - 1)) : 0;
-    int64_t high = dtype_kind(t) == DTYPE_KIND_PRED ? 1
+    int64_t high = dtype_kind(t) == DTYPE_KIND_PRED     ? 1
                    : dtype_kind(t) == DTYPE_KIND_SIGNED ? -(low + 1)
-                   : bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
+                   : bits == 64                         ? -1
+                                                        : ((int64_t)1 << bits) - 1;
     if (op == OP_MAXIMUM)
         return is_float ? literal_scalar_f(j->m, t, -(double)INFINITY)
                         : literal_scalar_i(j->m, t, low);
@@ -228,13 +229,14 @@ static shape_id without(struct model *j, const struct shape *s, int n, const int
     return shape_array(j->c, s->dtype, *nkeep, dims);
 }
 
-/* ---- operations -------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static bool op_constant(struct model *j)
 {
     const cJSON *v = field(j, "value");
     const char *word = cJSON_IsString(v) ? v->valuestring : "";
-    bool special = strcmp(word, "inf") == 0 || strcmp(word, "-inf") == 0 || strcmp(word, "nan") == 0;
+    bool special =
+        strcmp(word, "inf") == 0 || strcmp(word, "-inf") == 0 || strcmp(word, "nan") == 0;
     if (!cJSON_IsNumber(v) && !special)
         return OP_FAIL(j, v ? "value" : NULL,
                        "a constant needs \"value\", a number, \"inf\", \"-inf\" or \"nan\"");
@@ -246,10 +248,10 @@ static bool op_constant(struct model *j)
     if (!is_float && (special || x != floor(x) || fabs(x) > 9007199254740992.0))
         return OP_FAIL(j, "value", "a constant of type %s is a whole number", dtype_name(t));
     bool scalar = j->sh->rank == 0;
-    instr_id c = json_emit(j, scalar ? NULL : "value", OP_CONSTANT, shape_array(j->c, t, 0, NULL), 0,
-                           NULL, 0, NULL);
-    instr_at(j->m, c)->literal = is_float ? literal_scalar_f(j->m, t, x)
-                                          : literal_scalar_i(j->m, t, (int64_t)x);
+    instr_id c = json_emit(j, scalar ? NULL : "value", OP_CONSTANT, shape_array(j->c, t, 0, NULL),
+                           0, NULL, 0, NULL);
+    instr_at(j->m, c)->literal =
+        is_float ? literal_scalar_f(j->m, t, x) : literal_scalar_i(j->m, t, (int64_t)x);
     if (!scalar)
         json_broadcast(j, NULL, c, 0, NULL, j->shape);
     return true;
@@ -265,8 +267,8 @@ static bool op_iota(struct model *j)
     return true;
 }
 
-/* An argument of an elementwise operation: of the result's dims, or of its last ones, which are then
- * broadcast, as in NumPy. */
+/* An argument of an elementwise operation: of the result's dims, or of its last ones, which are
+ * then broadcast, as in NumPy. */
 static bool elementwise_arg(struct model *j, int k, instr_id *x)
 {
     if (!json_arg(j, k, x))
@@ -283,8 +285,10 @@ static bool elementwise_arg(struct model *j, int k, instr_id *x)
     if (!fits) {
         struct str t = STR_IN(&j->tmp);
         shape_print(j->c, instr_at(j->m, *x)->shape, false, &t);
-        return OP_FAIL(j, "args", "argument %d is %s: its dimensions are neither the result's nor its "
-                                  "last ones", k, str_text(&t));
+        return OP_FAIL(j, "args",
+                       "argument %d is %s: its dimensions are neither the result's nor its "
+                       "last ones",
+                       k, str_text(&t));
     }
     *x = json_broadcast(j, arena_printf(&j->tmp, "wide%d", k), *x, s->rank, dims,
                         shape_with_dtype(j->c, j->shape, s->dtype));
@@ -366,8 +370,10 @@ static bool op_broadcast(struct model *j)
     for (int d = 0; d < n; d++)
         if (dims[d] < 0 || dims[d] >= j->sh->rank || (d && dims[d] <= dims[d - 1]) ||
             s->dims[d] != j->sh->dims[dims[d]])
-            return OP_FAIL(j, "dims", "dimension %d of the operand cannot be dimension %" PRId64
-                           " of the result", d, dims[d]);
+            return OP_FAIL(j, "dims",
+                           "dimension %d of the operand cannot be dimension %" PRId64
+                           " of the result",
+                           d, dims[d]);
     if (!same_type(j, 0, x, j->sh->dtype))
         return false;
     json_broadcast(j, NULL, x, n, dims, j->shape);
@@ -433,7 +439,8 @@ static bool op_softmax(struct model *j)
     instr_id x, pair[2];
     int64_t dim, keep[JSON_MAX_RANK];
     int nkeep;
-    if (!want_args(j, 1) || !json_arg(j, 0, &x) || !dim_field(j, "dim", shape_of(j, x)->rank, &dim) ||
+    if (!want_args(j, 1) || !json_arg(j, 0, &x) ||
+        !dim_field(j, "dim", shape_of(j, x)->rank, &dim) ||
         !gives(j, shape_strip(j->c, instr_at(j->m, x)->shape)))
         return false;
     if (dtype_kind(j->sh->dtype) != DTYPE_KIND_FLOAT)
@@ -464,8 +471,8 @@ static bool op_mean(struct model *j)
     for (int k = 0; k < n; k++)
         count *= shape_of(j, x)->dims[dims[k]];
     pair[0] = json_reduce(j, "sum", OP_ADD, x, n, dims, j->shape);
-    pair[1] = json_emit(j, "count", OP_CONSTANT, shape_array(j->c, j->sh->dtype, 0, NULL), 0, NULL, 0,
-                        NULL);
+    pair[1] = json_emit(j, "count", OP_CONSTANT, shape_array(j->c, j->sh->dtype, 0, NULL), 0, NULL,
+                        0, NULL);
     instr_at(j->m, pair[1])->literal = literal_scalar_f(j->m, j->sh->dtype, (double)count);
     if (j->sh->rank)
         pair[1] = json_broadcast(j, "counts", pair[1], 0, NULL, j->shape);
@@ -491,8 +498,10 @@ static bool op_concatenate(struct model *j)
                            j->sh->rank);
         for (int d = 0; d < s->rank; d++)
             if (d != dim && s->dims[d] != j->sh->dims[d])
-                return OP_FAIL(j, "args", "argument %d has size %" PRId64 " in dimension %d, the "
-                               "result %" PRId64, k, s->dims[d], d, j->sh->dims[d]);
+                return OP_FAIL(j, "args",
+                               "argument %d has size %" PRId64 " in dimension %d, the "
+                               "result %" PRId64,
+                               k, s->dims[d], d, j->sh->dims[d]);
     }
     if (j->sh->rank)
         memcpy(dims, j->sh->dims, (size_t)j->sh->rank * sizeof *dims);
@@ -521,8 +530,9 @@ static bool op_slice(struct model *j)
         return false;
     for (int d = 0; d < n; d++) {
         if (start[d] < 0 || limit[d] < start[d] || limit[d] > s->dims[d] || stride[d] < 1)
-            return OP_FAIL(j, "limit", "dimension %d: [%" PRId64 ":%" PRId64 ":%" PRId64
-                           "] of %" PRId64, d, start[d], limit[d], stride[d], s->dims[d]);
+            return OP_FAIL(j, "limit",
+                           "dimension %d: [%" PRId64 ":%" PRId64 ":%" PRId64 "] of %" PRId64, d,
+                           start[d], limit[d], stride[d], s->dims[d]);
         dims[d] = ceil_div(limit[d] - start[d], stride[d]);
         all[3 * d] = start[d];
         all[3 * d + 1] = limit[d];
@@ -541,7 +551,7 @@ static bool op_einsum(struct model *j)
     return word_field(j, "einsum", &spec) && json_einsum(j, spec);
 }
 
-/* ---- dispatch ---------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *word;
@@ -580,9 +590,9 @@ bool json_op(struct model *j)
         return op_elementwise(j, op, 2);
     if (op == OP_SELECT)
         return op_elementwise(j, op, 3);
-    if (op == OP_CONVERT || (op_is_elementwise_unary(op) && op != OP_REAL && op != OP_IMAG &&
-                             op != OP_BITCAST_CONVERT && op != OP_IS_FINITE &&
-                             op != OP_REDUCE_PRECISION))
+    if (op == OP_CONVERT ||
+        (op_is_elementwise_unary(op) && op != OP_REAL && op != OP_IMAG &&
+         op != OP_BITCAST_CONVERT && op != OP_IS_FINITE && op != OP_REDUCE_PRECISION))
         return op_elementwise(j, op, 1);
     return unknown_op(j);
 }

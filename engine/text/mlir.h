@@ -102,6 +102,8 @@ struct mop {
     const struct attr *raw;
     int nraw;
     sharding_id sharding; /* also of ops whose sharding was worked out while reading */
+    const struct sharding_note *note;
+    bool keep; /* has an effect although nothing uses it */
 };
 
 struct mfunc {
@@ -215,12 +217,14 @@ struct mlir {
     comp_id comp;
     struct mop *emitting;
     sharding_id set_sharding; /* for what is emitted now */
+    const struct sharding_note *set_note;
     const char *metadata, *frontend;
     uint32_t nmetadata, nfrontend;
     instr_id *last_named;
     bool entry;
     bool manual; /* some manual computation was read */
     VEC(struct attr) out;
+    struct map used_names; /* computation and name -> taken */
 };
 
 #define MFAIL(r, at, len, ...)                                                                     \
@@ -298,6 +302,8 @@ bool mlir_dict(struct mlir *r, char close); /* into r->attrs; behind the opening
 bool mlir_loc(struct mlir *r, const char **text, uint32_t *len); /* optional loc(...) */
 uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape);
 bool mlir_use(struct mlir *r, uint32_t *out); /* %x, %x#1 */
+/* From here on the name of value `of` means v. */
+void mlir_rename(struct mlir *r, uint32_t of, uint32_t v);
 struct mregion *mlir_open_region(struct mlir *r, struct mop *op);
 void mlir_append(struct mlir *r, struct mop *op);
 struct mop *mlir_op_new(struct mlir *r, enum mkind kind);
@@ -341,10 +347,11 @@ void mreplace(struct mlir *r, struct mop *op, uint32_t k, uint32_t by);
 /* ---- shardings ---- */
 bool mlir_mesh(struct mlir *r, const struct mop *op);
 /* The sharding of an operation's attributes, for a shape; none when it has none. */
-bool mlir_op_sharding(struct mlir *r, const struct mop *op, shape_id shape, sharding_id *out);
+bool mlir_op_sharding(struct mlir *r, const struct mop *op, shape_id shape, sharding_id *out,
+                      const struct sharding_note **note);
 /* Of an argument's or result's dictionary. open: dims that propagation may split further, or all. */
 bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id shape,
-                        sharding_id *out, bool *open);
+                        sharding_id *out, const struct sharding_note **note, bool *open);
 bool mlir_constraint(struct mlir *r, struct mop *op);
 bool mlir_sdy_region(struct mlir *r, struct mop *op);
 bool mlir_group(struct mlir *r, struct mop *op);

@@ -741,15 +741,8 @@ static bool pretty_while(struct mlir *r, struct mop *op)
     r->p += 4;
     if (!mwant(r, '{', "'{' of the loop's condition"))
         return false;
-    restore_results(r, op);
     mlir_append(r, op);
-    /* The results are visible behind the loop only; their names may come again inside. */
-    int nres = r->nresults;
-    struct mlir *keep = r;
     shape_id *shapes = arena_copy(&r->tmp, r->shapes.v, r->shapes.n, sizeof *r->shapes.v);
-    (void)keep;
-    (void)nres;
-    save_results(r, op);
     struct mframe *f = mlir_push(r, op, FRAME_WHILE_COND, at);
     for (int64_t i = 0; i < names.n; i++) {
         uint32_t v = mlir_define(r, names.v[i], mword(names.v[i]), shapes[i]);

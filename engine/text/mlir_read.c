@@ -283,6 +283,20 @@ uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape)
     return v;
 }
 
+void mlir_rename(struct mlir *r, uint32_t of, uint32_t v)
+{
+    const struct mval *x = mval(r, of);
+    uint32_t k;
+    if (!x->name)
+        return;
+    mval(r, v)->name = x->name;
+    mval(r, v)->nname = x->nname;
+    if (as_number(x->name, x->nname, &k) && k < r->ncap)
+        r->numbered[k] = v;
+    else if (r->capnames)
+        name_slot(r, x->name, x->nname)->value = v;
+}
+
 static bool unknown_value(struct mlir *r, const char *name, size_t n)
 {
     MFAIL(r, name - 1, n + 1, "'%%%.*s' is not defined here", (int)(n < 60 ? n : 60), name);

@@ -1,6 +1,6 @@
 /* Names for instructions that have none: `add.7`, the opcode and the first number that makes it
- * unique in the module, counted in the order in which the module is printed. So the same module gets
- * the same names whatever else was loaded before. */
+ * unique in the module, counted in the order in which the module is printed. So the same module
+ * gets the same names whatever else was loaded before. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* HLO text: replica groups and permutes, of which the symbolic ones have no list in memory. */
 #include "text/printer.h"
 
-/* ---- groups ------------------------------------------------------------------------------------ */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* [2,4]<=[8]T(..) says rising digits over devices 0..n-1 only. */
 static bool has_iota_form(const struct shardings *t, struct tiling a)
@@ -66,7 +66,7 @@ void put_groups(struct printer *p, const struct replica_groups *g)
     }
 }
 
-/* ---- permutes ---------------------------------------------------------------------------------- */
+/* ---- permutes -------------------------------------------------------------------------------- */
 
 static void put_pair(struct printer *p, bool *first, int64_t from, int64_t to)
 {
@@ -78,8 +78,8 @@ static void put_pair(struct printer *p, bool *first, int64_t from, int64_t to)
     puts_(p, "}");
 }
 
-/* Cell by cell of two tilings. A device that keeps its own cell is listed too: whoever is no target of
- * a pair would get zeros. */
+/* Cell by cell of two tilings. A device that keeps its own cell is listed too: whoever is no target
+ * of a pair would get zeros. */
 static void pairs_of_tilings(struct printer *p, const struct permute_pairs *a)
 {
     const struct shardings *t = p->m->ir->shardings;

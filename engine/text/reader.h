@@ -33,8 +33,8 @@ struct definition {
     uint32_t comp, instr;
 };
 
-/* The newest definitions by the hash of their names: most operands are among them, and looking there
- * touches memory that was touched just before, unlike the table of all names. */
+/* The newest definitions by the hash of their names: most operands are among them, and looking
+ * there touches memory that was touched just before, unlike the table of all names. */
 struct recent {
     uint32_t hash, off, comp, instr;
 };
@@ -90,7 +90,7 @@ struct hlo {
     struct cached shapes[SHAPE_CACHE], shardings[VALUE_CACHE], groups[VALUE_CACHE];
 };
 
-/* ---- characters -------------------------------------------------------------------------------- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 enum { CH_WORD = 1, CH_BLANK = 2, CH_DIGIT = 4, CH_NL = 8, CH_SPACE = CH_BLANK | CH_NL };
 extern const uint8_t hlo_class[256];
@@ -137,7 +137,7 @@ static inline bool same(const char *p, size_t n, const char *word)
     return strlen(word) == n && memcmp(p, word, n) == 0;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static inline struct span span_of(const struct hlo *r, const char *at, size_t len)
 {
@@ -145,7 +145,7 @@ static inline struct span span_of(const struct hlo *r, const char *at, size_t le
 }
 
 /* All failures of the reader: counts, stores, is false. */
-#define FAIL(r, at, len, ...)                                                                      \
+#define FAIL(r, at, len, ...) \
     ((r)->nerrors++, diag_error((r)->d, (r)->src, span_of((r), (at), (len)), __VA_ARGS__))
 
 /* "expected WHAT" at the cursor, or that the text ends, or has a NUL byte, or a quote is open. */
@@ -155,12 +155,14 @@ bool hlo_want(struct hlo *r, char c, const char *what);
 /* A new module that owns src; src is freed also when there is no memory for one. */
 struct module *module_of_source(struct ir *c, struct source *src);
 
-/* ---- pieces ------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* From an opening bracket or quote to behind the one that closes it; NULL: none does. */
 const char *hlo_balanced(const char *p, const char *end);
-bool hlo_unclosed(struct hlo *r, const char *at); /* reports it; a quote inside may be the culprit */
-/* An attribute's value as raw text: up to a comma, blank or line end outside brackets and quotes. */
+bool hlo_unclosed(struct hlo *r,
+                  const char *at); /* reports it; a quote inside may be the culprit */
+/* An attribute's value as raw text: up to a comma, blank or line end outside brackets and quotes.
+ */
 bool hlo_raw_value(struct hlo *r, const char **text, uint32_t *len);
 bool hlo_int(struct hlo *r, int64_t *out, const char *what);
 /* {1,2,3} or a single number into r->ints. */

@@ -9,19 +9,21 @@
  * struct, name and text; freed with module_free, and on failure too). A NUL must follow the text:
  * src->text[src->len] == 0. Errors: code "parse" with line, column, caret and suggestion; up to 20
  * of them. Does not verify. */
-struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d) MUST_CHECK;
+struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick,
+                        struct diag *d) MUST_CHECK;
 
 /* Prints m as XLA does. For a module that was read from XLA's text: that text, byte for byte. */
 struct hlo_print_options {
     const sharding_id *shardings; /* [ninstrs+1] in place of the instructions' own; NULL */
     bool no_metadata;
-    bool short_form;              /* one-line instructions as listed by `program` */
-    bool expand_groups;           /* replica groups and pairs as explicit lists (older parsers) */
-    int64_t max_bytes;            /* stop with false beyond; 0: no limit */
+    bool short_form;    /* one-line instructions as listed by `program` */
+    bool expand_groups; /* replica groups and pairs as explicit lists (older parsers) */
+    int64_t max_bytes;  /* stop with false beyond; 0: no limit */
     /* A string put into the module header's frontend_attributes; NULL */
     const char *header_frontend;
 };
-bool hlo_print(const struct module *m, const struct hlo_print_options *o, struct str *out) MUST_CHECK;
+bool hlo_print(const struct module *m, const struct hlo_print_options *o,
+               struct str *out) MUST_CHECK;
 /* One instruction, as hlo_print would have it, without the indentation. */
 void hlo_print_instr(const struct module *m, instr_id i, const struct hlo_print_options *o,
                      struct str *out);
@@ -35,10 +37,15 @@ void hlo_name_all(struct module *m);
 /* Reads a JSON model (models/README.md). */
 struct module *json_model_read(struct ir *c, struct source *src, struct diag *d) MUST_CHECK;
 
+/* Reads StableHLO text (MLIR), pretty or generic, with mhlo.sharding or Shardy's attributes, into the
+ * instructions that XLA's importer makes of it. src: as for hlo_read. */
+struct module *mlir_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d) MUST_CHECK;
+
 /* Opens a file ("-": stdin), unpacks .gz, tells the form by content (HLO, JSON model, StableHLO,
- * .hlo.pb, bytecode, directory, empty, binary), reads and verifies it. What is recognised but cannot
- * be read is answered with the command that makes text of it. */
-struct module *module_load(struct ir *c, const char *path, struct tick *tick, struct diag *d) MUST_CHECK;
+ * .hlo.pb, bytecode, directory, empty, binary), reads and verifies it. What is recognised but
+ * cannot be read is answered with the command that makes text of it. */
+struct module *module_load(struct ir *c, const char *path, struct tick *tick,
+                           struct diag *d) MUST_CHECK;
 /* The same from memory (a copy is made). */
 struct module *module_load_text(struct ir *c, const char *name, const char *text, size_t n,
                                 struct tick *tick, struct diag *d) MUST_CHECK;

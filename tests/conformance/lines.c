@@ -17,34 +17,37 @@ const char *conformance_file(const char *path, const char *usual, char *buffer)
     return stat(buffer, &st) == 0 ? buffer : NULL;
 }
 
+static void one_line(char *line, int number, struct conformance *c, conformance_fn *fn, void *context)
+{
+    if (!line[strspn(line, " \t\r")])
+        return;
+    cJSON *o = cJSON_Parse(line);
+    if (!o) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "line %d", number);
+        conformance_fail(c, name, "a JSON object", "something else");
+        return;
+    }
+    if (!c->only || strstr(field_text(o, "name"), c->only))
+        fn(context, c, o);
+    cJSON_Delete(o);
+}
+
+/* All of the file first: a runner may fork, and a child that ends moves the place of an open file. */
 void conformance_lines(const char *path, struct conformance *c, conformance_fn *fn, void *context)
 {
     FILE *f = fopen(path, "rb");
-    if (!f) {
-        conformance_fail(c, path, "a file", strerror(errno));
-        return;
-    }
-    char *line = NULL;
+    char *text = NULL;
     size_t cap = 0;
-    ssize_t n;
-    int number = 0;
-    while ((n = getline(&line, &cap, f)) > 0) {
-        number++;
-        if (strspn(line, " \t\r\n") == (size_t)n)
-            continue;
-        cJSON *o = cJSON_ParseWithLength(line, (size_t)n);
-        if (!o) {
-            char name[64];
-            (void)snprintf(name, sizeof name, "line %d", number);
-            conformance_fail(c, name, "a JSON object", "something else");
-            continue;
-        }
-        if (!c->only || strstr(field_text(o, "name"), c->only))
-            fn(context, c, o);
-        cJSON_Delete(o);
-    }
-    free(line);
-    (void)fclose(f);
+    ssize_t n = f ? getdelim(&text, &cap, '\0', f) : -1;
+    if (n < 0 && (!f || ferror(f)))
+        conformance_fail(c, path, "a file", strerror(errno));
+    if (f)
+        (void)fclose(f);
+    char *rest = n > 0 ? text : NULL;
+    for (int number = 1; rest; number++)
+        one_line(strsep(&rest, "\n"), number, c, fn, context);
+    free(text);
 }
 
 static const struct known_fault *known(const struct conformance *c, const char *name)

@@ -1,5 +1,5 @@
-/* HLO text: whatever the bytes, reading ends; what was read prints, the print reads back as the same
- * module, and prints the same again. */
+/* HLO text: whatever the bytes, reading ends; what was read prints, the print reads back as the
+ * same module, and prints the same again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!ok || !module_equal(m, again) || !hlo_print(again, NULL, &two) || two.n != one.n ||
             memcmp(one.s, two.s, one.n) != 0)
             abort();
-        struct hlo_print_options brief = { .short_form = true, .expand_groups = true,
+        struct hlo_print_options brief = { .short_form = true,
+                                           .expand_groups = true,
                                            .max_bytes = 1 << 20 };
         two.n = 0;
         (void)hlo_print(m, &brief, &two);

@@ -10,8 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct mesh test_mesh(struct shardings *t)
 {
-    struct mesh m = { .name = "", .naxes = 2,
-                      .axes = { { "data", 2 }, { "model", 4 } } };
+    struct mesh m = { .name = "", .naxes = 2, .axes = { { "data", 2 }, { "model", 4 } } };
     m.order = order_iota(t, 8);
     return m;
 }
@@ -43,8 +42,8 @@ static void shell_spelling(struct shardings *t, const struct source *src, struct
         struct axes_spec spec = { 0 };
         size_t used;
         struct diag *d = diag_new();
-        bool ok = sharding_spec_parse(t, &m, 1, rank, src, 0, src->text, src->len, &used, &s, &spec,
-                                      d);
+        bool ok =
+            sharding_spec_parse(t, &m, 1, rank, src, 0, src->text, src->len, &used, &s, &spec, d);
         if (!ok && d->nerrors == 0)
             abort();
         if (ok && s.i)

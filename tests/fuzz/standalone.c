@@ -52,10 +52,17 @@ static void add_folder(const char *folder)
         closedir(d);
 }
 
-static const char *const words[] = { "{", "}", "(", ")", "[", "]", ",", "=", "\"", "\\", "/*", "*/", "//",
-                                     "\n", "\r\n", "0", "-1", "9223372036854775808", "ROOT ", "ENTRY ",
-                                     "%", "<=", "T(", "f32[", "s4[2]", "{...}", "last_tile_dims={",
-                                     "mesh['a'=2]", "nan", "sharding={", "\0", "-start", "?" };
+static const char *const words[] = { "{",           "}",      "(",
+                                     ")",           "[",      "]",
+                                     ",",           "=",      "\"",
+                                     "\\",          "/*",     "*/",
+                                     "//",          "\n",     "\r\n",
+                                     "0",           "-1",     "9223372036854775808",
+                                     "ROOT ",       "ENTRY ", "%",
+                                     "<=",          "T(",     "f32[",
+                                     "s4[2]",       "{...}",  "last_tile_dims={",
+                                     "mesh['a'=2]", "nan",    "sharding={",
+                                     "\0",          "-start", "?" };
 
 static size_t mutate(uint8_t *out, size_t n)
 {

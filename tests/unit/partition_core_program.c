@@ -392,6 +392,36 @@ static void test_reduce_scatter(void **state)
     }
 }
 
+/* A sum over one axis of a mesh that is cut along the same axis, along the other, along both. */
+static void test_sum_then_cut(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        { "devices=[2,2]<=[4] last_tile_dim_replicate", "reduce-scatter f32[4] 2" },
+        { "devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate", "all-reduce f32[8] 2" },
+        { "devices=[4]<=[4]", "all-reduce f32[8] 2" },
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        char text[1000];
+        struct setup t;
+        struct partition_options o;
+        partition_options_default(&o);
+        (void)snprintf(
+            text, sizeof text,
+            "HloModule m\n"
+            "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
+            "ENTRY e {\n"
+            "  x = f32[16,8] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+            "  c = f32[] constant(0), sharding={replicated}\n"
+            "  ROOT r = f32[8] reduce(x, c), dimensions={0}, to_apply=add, sharding={%s}\n}\n",
+            rows[i][0]);
+        setup_partition(&t, text, 4, &o);
+        assert_non_null(t.program);
+        assert_string_equal(setup_collectives(&t), rows[i][1]);
+        setup_free(&t);
+    }
+}
+
 /* A custom call with a side effect stays though nobody uses it. */
 static void test_side_effect_stays(void **state)
 {
@@ -453,7 +483,8 @@ int main(void)
         cmocka_unit_test(test_while),           cmocka_unit_test(test_conditional),
         cmocka_unit_test(test_manual_region),   cmocka_unit_test(test_manual_subgroup),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_reduce_scatter),
-        cmocka_unit_test(test_rotation),        cmocka_unit_test(test_side_effect_stays),
+        cmocka_unit_test(test_sum_then_cut),    cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_side_effect_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

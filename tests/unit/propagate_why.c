@@ -139,6 +139,193 @@ static void test_none(void **state)
     bed_free(&b);
 }
 
+/* ---- links of a chain ------------------------------------------------------------------------------ */
+
+struct tally {
+    int chains, links, replayed, changed, kept;
+};
+
+/* The module without the shardings that `seed` was given: the same instruction of a copy. */
+static struct propagation *without(const struct bed *b, const struct propagation_options *o, instr_id source)
+{
+    struct module *m = module_clone(b->module);
+    struct instr *ins = instr_at(m, source);
+    if (ins->op == OP_CUSTOM_CALL) {
+        ins->op = OP_COPY;
+        ins->nattrs = 0;
+        ins->attrs = NULL;
+    }
+    ins->sharding = (sharding_id){ 0 };
+    ins->note = NULL;
+    struct graph *g = graph_prepare(m, b->prepare, NULL, b->diag);
+    struct propagation *p = g ? propagate(g, o, NULL, b->diag) : NULL;
+    module_free(m);
+    return p;
+}
+
+static sharding_id final_of(const struct propagation *p, instr_id source)
+{
+    const struct graph *g = p->graph;
+    return g->start[source.i] < g->start[source.i + 1] ? p->final[g->list[g->start[source.i]].i] : (sharding_id){ 0 };
+}
+
+/* The visit that made a link, run again at its time, offers the same and takes it. */
+static bool replays(struct bed *b, const struct why_step *s)
+{
+    struct why_candidate *list;
+    int n = why_candidates(b->result, s->instr, &s->write, &b->arena, &list);
+    if (s->write.rule != RULE_FORWARD && s->write.rule != RULE_BACKWARD)
+        return true; /* not written by a visit of its own */
+    for (int k = 0; k < n; k++)
+        if (list[k].taken && list[k].from.i == s->write.cause.i)
+            return true;
+    return false;
+}
+
+static void check_links(struct bed *b, const struct propagation_options *o, instr_id i, int dim, struct tally *t)
+{
+    struct why_step *steps;
+    int n = why_chain(b->result, i, dim, &b->arena, &steps);
+    if (n < 2 || steps[n - 1].write.rule != RULE_ANNOTATION)
+        return;
+    t->chains++;
+    for (int k = 0; k < n; k++) {
+        t->links++;
+        assert_true(k + 1 == n || steps[k].write.cause.i == steps[k + 1].instr.i);
+        if (!replays(b, &steps[k]))
+            print_message("%s: the visit does not bring it again\n", name_text(b->ir, instr_at(b->result->graph->module, steps[k].instr)->name));
+        else
+            t->replayed++;
+    }
+    instr_id seed = b->result->graph->origin[steps[n - 1].instr.i].source, source = b->result->graph->origin[i.i].source;
+    if (!seed.i || !source.i)
+        return;
+    struct propagation *p = without(b, o, seed);
+    if (!p)
+        return;
+    /* Another annotation may say the same: then the chain ends there. */
+    if (final_of(p, source).i != b->result->final[i.i].i) {
+        t->changed++;
+    } else {
+        struct why_step *other;
+        instr_id again = p->graph->list[p->graph->start[source.i]];
+        int m = why_chain(p, again, dim, &b->arena, &other);
+        assert_true(m > 0);
+        assert_true(p->graph->origin[other[m - 1].instr.i].source.i != seed.i);
+        t->kept++;
+    }
+    propagation_free(p);
+}
+
+static void check_all_links(struct bed *b, const struct propagation_options *o, uint32_t every, struct tally *t)
+{
+    const struct module *m = b->result->graph->module;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k += every) {
+        sharding_id s = b->result->final[k];
+        const struct shape *shape = instr_shape(m, (instr_id){ k });
+        if (!s.i || sharding_get(b->ir->shardings, s)->kind != SHARDING_TILED || shape->kind != SHAPE_ARRAY)
+            continue;
+        for (int d = 0; d < shape->rank; d++)
+            if (sharding_tile(b->ir->shardings, s, d) > 1)
+                check_links(b, o, (instr_id){ k }, d, t);
+    }
+}
+
+static void test_links_are_real(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct tally t = { 0 };
+    bed_load(&b, mlp);
+    struct propagation_options o = bed_options(&b, "");
+    bed_run(&b, "");
+    check_all_links(&b, &o, 1, &t);
+    bed_free(&b);
+    print_message("%d chains, %d links, %d replayed; annotation gone: %d changed, %d had another\n", t.chains, t.links, t.replayed, t.changed, t.kept);
+    assert_true(t.chains >= 8);
+    assert_int_equal(t.links, t.replayed);
+    assert_int_equal(t.kept, 0);
+}
+
+/* The same on real dumps, a sample of instructions of each. */
+static void test_links_on_dumps(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "mlp_dptp_train_small", "gpt_train_scan_small", "llama_gqa2_small", "moe_2d_small", "resnet_dp_small", "conflict_small" };
+    const char *shared = getenv("GSPMD_SHARED");
+    struct tally t = { 0 };
+    int files = 0;
+    for (size_t k = 0; k < COUNTOF(names); k++)
+        for (int zipped = 0; zipped < 2; zipped++) {
+            char path[4096];
+            (void)snprintf(path, sizeof path, "%s/inputs/%s.hlo%s", shared ? shared : "../shared", names[k], zipped ? ".gz" : "");
+            FILE *f = fopen(path, "r");
+            if (!f)
+                continue;
+            (void)fclose(f);
+            struct bed b = { .ir = ir_new(), .diag = diag_new(), .prepare = true };
+            b.module = module_load(b.ir, path, NULL, b.diag);
+            assert_non_null(b.module);
+            struct propagation_options o = { .spmd = true,
+                                             .nto_output = b.module->nto_output,
+                                             .to_output = b.module->to_output,
+                                             .nto_parameters = b.module->nto_parameters,
+                                             .to_parameters = b.module->to_parameters };
+            b.result = propagate(graph_prepare(b.module, true, NULL, b.diag), &o, NULL, b.diag);
+            assert_non_null(b.result);
+            check_all_links(&b, &o, 1 + module_ninstrs(b.result->graph->module) / 60, &t);
+            bed_free(&b);
+            files++;
+        }
+    if (!files) {
+        print_message("no dumps: skipped\n");
+        skip();
+    }
+    print_message("%d files: %d chains, %d links, %d replayed; annotation gone: %d changed, %d had another\n", files, t.chains, t.links, t.replayed, t.changed, t.kept);
+    assert_int_equal(t.links, t.replayed);
+    assert_true(t.changed > 0);
+}
+
+/* ---- the history as a whole -------------------------------------------------------------------------- */
+
+static void test_changes_by_time(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_load(&b, mlp);
+    bed_run(&b, "");
+    const struct prop_change *list = prop_changes(b.result, &b.arena);
+    sharding_id *now = ARENA_ARRAY(&b.arena, sharding_id, module_ninstrs(b.result->graph->module) + 1);
+    for (uint32_t k = 0; k < b.result->nwrites; k++) {
+        const struct prop_write *w = list[k].write;
+        assert_int_equal(now[list[k].instr.i].i, w->before.i); /* forwards and backwards */
+        now[list[k].instr.i] = w->after;
+        assert_true(!w->cause.i || now[w->cause.i].i);
+    }
+    for (uint32_t k = 1; k <= module_ninstrs(b.result->graph->module); k++)
+        assert_int_equal(now[k].i, b.result->final[k].i);
+    bed_free(&b);
+}
+
+static void test_coverage(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct prop_reach *list;
+    bed_load(&b, mlp);
+    bed_run(&b, "");
+    int64_t n = prop_coverage(b.result, &b.arena, &list);
+    instr_id x = bed_working(&b, "x", 1), w = bed_working(&b, "w", 1);
+    assert_int_equal(n, 2);
+    assert_int_equal(list[0].seed.i, x.i);
+    assert_int_equal(list[1].seed.i, w.i);
+    /* d, t, n are split by both; r, a, c by x alone */
+    assert_int_equal(list[0].reached, 6);
+    assert_int_equal(list[0].split_by, 6);
+    assert_int_equal(list[1].reached, 3);
+    bed_free(&b);
+}
+
 static bool stop(void *context, const char *what, int64_t done, int64_t total)
 {
     (void)context;
@@ -178,6 +365,10 @@ int main(void)
         cmocka_unit_test(test_restored),
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_links_are_real),
+        cmocka_unit_test(test_links_on_dumps),
+        cmocka_unit_test(test_changes_by_time),
+        cmocka_unit_test(test_coverage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

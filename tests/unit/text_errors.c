@@ -5,7 +5,8 @@
 static void in_body(struct fixture *f, const char *line)
 {
     struct str s = STR_IN(&f->a);
-    str_addf(&s, "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  y = f32[8] negate(x)\n  %s\n}\n",
+    str_addf(&s,
+             "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  y = f32[8] negate(x)\n  %s\n}\n",
              line);
     assert_false(read_hlo(f, str_text(&s), s.n));
 }
@@ -105,15 +106,16 @@ static void attributes(void **state)
 static void groups(void **state)
 {
     (void)state;
-    refused("z = f32[8] all-gather(x), replica_groups={{0,1},{1,2}}", 44, "device 1 occurs twice", NULL);
+    refused("z = f32[8] all-gather(x), replica_groups={{0,1},{1,2}}", 44, "device 1 occurs twice",
+            NULL);
     refused("z = f32[8] all-gather(x), replica_groups={{0,-1}}", 44, "device -1", NULL);
     refused("z = f32[8] all-gather(x), replica_groups={0,1}", 45, "'{'", NULL);
     refused("z = f32[8] all-gather(x), replica_groups=[8]<=[8]", 44, "two dimensions", NULL);
     refused("z = f32[8] all-gather(x), replica_groups=[2,4]<=[9]", 44, "9", NULL);
     refused("z = f32[8] all-gather(x), replica_groups=all", 44, "replica groups, like", NULL);
     refused("z = f32[8] all-gather(x), replica_groups=mesh['a'=2] {'c'}", 57, "c", NULL);
-    refused("z = f32[8] collective-permute(x), source_target_pairs={{0,1,2}}", 57, "3 numbers, not 2",
-            NULL);
+    refused("z = f32[8] collective-permute(x), source_target_pairs={{0,1,2}}", 57,
+            "3 numbers, not 2", NULL);
 }
 
 static void structure(void **state)
@@ -135,23 +137,31 @@ static void structure(void **state)
         { "HloModule m, a={\n", 1, "never closed" },
         { "HloModule , x=1\n\n{\n}\n", 1, "fingerprint" },
         { "HloModule m\n\nENTRY {\n}\n", 3, "no name" },
-        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] call(x), to_apply=\n"
-          "  {\n    p = f32[8] parameter(0)\n  }\n}\n", 5, "canonical" },
-        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n}\nENTRY f {\n  x = f32[8] parameter(0)\n}\n",
+        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] call(x), "
+          "to_apply=\n"
+          "  {\n    p = f32[8] parameter(0)\n  }\n}\n",
+          5, "canonical" },
+        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n}\nENTRY f {\n  x = f32[8] "
+          "parameter(0)\n}\n",
           5, "a second ENTRY: the module already has one, on line 2" },
-        { "HloModule m\nENTRY e {\n  ROOT x = f32[8] parameter(0)\n  ROOT y = f32[8] negate(x)\n}\n",
+        { "HloModule m\nENTRY e {\n  ROOT x = f32[8] parameter(0)\n  ROOT y = f32[8] "
+          "negate(x)\n}\n",
           4, "a second ROOT: this computation already has one, on line 3" },
-        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n}\ne {\n  x = f32[8] parameter(0)\n}\n", 5,
-          "defined twice: already on line 2" },
-        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(1)\n}\n", 2, "parameter 0 of 'e' is missing" },
+        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n}\ne {\n  x = f32[8] "
+          "parameter(0)\n}\n",
+          5, "defined twice: already on line 2" },
+        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(1)\n}\n", 2,
+          "parameter 0 of 'e' is missing" },
         { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  y = f32[8] parameter(0)\n}\n", 4,
           "defined twice" },
         { "HloModule m\nENTRY e {\n}\n", 2, "is empty" },
         { "f {\n  p = f32[8] parameter(0)\n}\nENTRY e {\n  x = f32[8] parameter(0)\n"
-          "  ROOT y = f32[8] negate(p)\n}\n", 6, "'p' is not defined in this computation" },
+          "  ROOT y = f32[8] negate(p)\n}\n",
+          6, "'p' is not defined in this computation" },
         { "HloModule m\na {\n  x = f32[8] parameter(0)\n}\nb {\n  x = f32[8] parameter(0)\n}\n", 7,
           "which computation is the entry? 2" },
-        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0) /* open\n}\n", 3, "comment is never closed" },
+        { "HloModule m\nENTRY e {\n  x = f32[8] parameter(0) /* open\n}\n", 3,
+          "comment is never closed" },
     };
     for (size_t i = 0; i < COUNTOF(cases); i++) {
         struct fixture f;
@@ -168,7 +178,8 @@ static void structure(void **state)
 static void a_nul_byte_is_named(void **state)
 {
     (void)state;
-    static const char text[] = "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  y = f32[8] neg\0(x)\n}\n";
+    static const char text[] =
+        "HloModule m\nENTRY e {\n  x = f32[8] parameter(0)\n  y = f32[8] neg\0(x)\n}\n";
     struct fixture f;
     start(&f);
     assert_false(read_hlo(&f, text, sizeof text - 1));

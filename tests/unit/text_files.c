@@ -124,28 +124,34 @@ static void what_unpacks_is_text_too(void **state)
 static void other_forms_are_recognised(void **state)
 {
     (void)state;
-#define REFUSES(name, bytes, words, hint)                                                          \
+#define REFUSES(name, bytes, words, hint) \
     refuses(write_file(name, bytes, sizeof(bytes) - 1), "parse", words, hint)
-    REFUSES("a.mlir", "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n}\n", "StableHLO",
-            "as_hlo_text");
-    REFUSES("b.mlir", "#loc = loc(unknown)\n// c\nmodule {\n  func.func public @main() {\n return }\n}\n",
+    REFUSES("a.mlir", "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n}\n",
+            "StableHLO", "as_hlo_text");
+    REFUSES("b.mlir",
+            "#loc = loc(unknown)\n// c\nmodule {\n  func.func public @main() {\n return }\n}\n",
             "StableHLO", NULL);
     REFUSES("c.mlir", "\"builtin.module\"() ({\n}) : () -> ()\n", "StableHLO", NULL);
     REFUSES("a.mlirbc", "ML\xefR\x0dStableHLO_v1.9.0\0\x01\x02\x03", "bytecode", "as_hlo_text");
-    REFUSES("a.export", "\x18\0\0\0\x14\0\x30\0\0\0\0\0\x01\0ML\xefR\x0dStableHLO_v1.0\0", "jax.export",
-            "deserialize");
+    REFUSES("a.export", "\x18\0\0\0\x14\0\x30\0\0\0\0\0\x01\0ML\xefR\x0dStableHLO_v1.0\0",
+            "jax.export", "deserialize");
     REFUSES("a.hlo.pb", "\x0a\x80\x01\x0a\x05jit_f\x12\x06main.4\x1a\x80\0\0\0\0\0\0\x01\x02\x03",
             "protocol buffer", "xla_dump_hlo_as_text");
-    REFUSES("b.pb", "\x0a\x05jit_f\x12\x06main.4\x1a\x80\x01\0\0\0\0\0\x01\x02\x03", "protocol buffer",
-            "XlaComputation");
+    REFUSES("b.pb", "\x0a\x05jit_f\x12\x06main.4\x1a\x80\x01\0\0\0\0\0\x01\x02\x03",
+            "protocol buffer", "XlaComputation");
     REFUSES("empty", "", "empty", NULL);
     REFUSES("blank", " \r\n\t\n", "empty", NULL);
-    REFUSES("elf", "\x7f" "ELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0", "binary", NULL);
+    REFUSES("elf",
+            "\x7f"
+            "ELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0",
+            "binary", NULL);
     REFUSES("utf16", "\xff\xfeH\0l\0o\0", "UTF-16", "iconv");
     REFUSES("word", "hello, world\n", "expected", NULL);
     /* a module that is called "module", and one behind comments and a byte order mark */
     loads(write_text("m.hlo", "module {\n  ROOT x = f32[] parameter(0)\n}\n"), 1);
-    loads(write_text("bom.hlo", "\xef\xbb\xbf// c\nHloModule m\ne {\n  ROOT x = f32[] parameter(0)\n}\n"), 1);
+    loads(write_text("bom.hlo",
+                     "\xef\xbb\xbf// c\nHloModule m\ne {\n  ROOT x = f32[] parameter(0)\n}\n"),
+          1);
     loads(write_text("a.json", "{\"model\":\"t\",\"params\":{\"x\":\"f32[2]\"},\"ops\":[]}"), 1);
 }
 
@@ -164,7 +170,8 @@ static void what_cannot_be_opened_says_why(void **state)
 static void a_module_is_verified(void **state)
 {
     (void)state;
-    static const char text[] = "ENTRY e {\n  x = f32[4]{0} parameter(0)\n  ROOT y = f32[5]{0} negate(x)\n}\n";
+    static const char text[] =
+        "ENTRY e {\n  x = f32[4]{0} parameter(0)\n  ROOT y = f32[5]{0} negate(x)\n}\n";
     refuses(write_file("v.hlo", text, sizeof text - 1), "verify", "f32[5]", NULL);
 }
 
@@ -177,9 +184,11 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = { "a.hlo", "b", "a.hlo.gz", "two.gz", "cut.gz", "sum.gz",
-        "bad.gz", "blank.gz", "a.mlir", "b.mlir", "c.mlir", "a.mlirbc", "a.export", "a.hlo.pb", "b.pb",
-        "empty", "blank", "elf", "utf16", "word", "m.hlo", "bom.hlo", "a.json", "secret.hlo", "v.hlo" };
+    static const char *const names[] = { "a.hlo",  "b",        "a.hlo.gz", "two.gz",     "cut.gz",
+                                         "sum.gz", "bad.gz",   "blank.gz", "a.mlir",     "b.mlir",
+                                         "c.mlir", "a.mlirbc", "a.export", "a.hlo.pb",   "b.pb",
+                                         "empty",  "blank",    "elf",      "utf16",      "word",
+                                         "m.hlo",  "bom.hlo",  "a.json",   "secret.hlo", "v.hlo" };
     for (size_t i = 0; i < COUNTOF(names); i++)
         (void)unlink(path_of(names[i]));
     return rmdir(folder);

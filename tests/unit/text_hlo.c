@@ -1,7 +1,7 @@
 /* HLO text: what is read means what it says, and prints back byte for byte. */
 #include "text_help.h"
 
-/* ---- round trips ------------------------------------------------------------------------------- */
+/* ---- round trips ----------------------------------------------------------------------------- */
 
 /* The text as XLA prints it: reads and prints back the same. */
 static void same_bytes(const char *text)
@@ -118,7 +118,8 @@ static void every_kind_of_attribute_prints_back(void **state)
         "dimensions={1}, use_global_device_ids=true\n"
         "  ar = f32[8,8]{1,0} all-reduce(x), replica_groups={{0,1,2},{3}}, to_apply=add\n"
         "  ar2 = f32[8,8]{1,0} all-reduce(x), replica_groups=[2,4]<=[4,2]T(1,0), to_apply=add\n"
-        "  ar3 = f32[8,8]{1,0} all-reduce(x), replica_groups=mesh['a'=2,'b'=2] {'b'}, to_apply=add\n"
+        "  ar3 = f32[8,8]{1,0} all-reduce(x), replica_groups=mesh['a'=2,'b'=2] {'b'}, "
+        "to_apply=add\n"
         "  ar4 = f32[8,8]{1,0} all-reduce(x), replica_groups={}, to_apply=add\n"
         "  cp = f32[8,8]{1,0} collective-permute(x), channel_id=3, "
         "source_target_pairs={{0,1},{1,0}}\n"
@@ -148,39 +149,42 @@ static void every_kind_of_attribute_prints_back(void **state)
 static void constants_print_back(void **state)
 {
     (void)state;
-    same_bytes("HloModule m\n"
-               "\n"
-               "ENTRY e {\n"
-               "  a = f32[2,2,2]{2,1,0} constant({ { /*i0=0*/ { 1, -inf }, { nan, 0.5 } }, { { 1e-06, "
-               "3 }, { 0, -0 } } })\n"
-               "  b = pred[3]{0} constant({1, 0, 1})\n"
-               "  c = c64[2]{0} constant({(1, -2), (0, inf)})\n"
-               "  d = (s32[], f32[2]{0}) constant((5, {1, 2}))\n"
-               "  g = bf16[64,64]{1,0} constant({...})\n"
-               "  h = s4[3]{0:E(4)} constant({-8, 7, 0})\n"
-               "  i = u64[] constant(18446744073709551615)\n"
-               "  j = f32[0,3]{1,0} constant({})\n"
-               "  k = f32[2,0]{1,0} constant({ {}, {} })\n"
-               "  ROOT l = f8e4m3fn[2]{0} constant({448, -0.5})\n"
-               "}\n"
-               "\n");
+    same_bytes(
+        "HloModule m\n"
+        "\n"
+        "ENTRY e {\n"
+        "  a = f32[2,2,2]{2,1,0} constant({ { /*i0=0*/ { 1, -inf }, { nan, 0.5 } }, { { 1e-06, "
+        "3 }, { 0, -0 } } })\n"
+        "  b = pred[3]{0} constant({1, 0, 1})\n"
+        "  c = c64[2]{0} constant({(1, -2), (0, inf)})\n"
+        "  d = (s32[], f32[2]{0}) constant((5, {1, 2}))\n"
+        "  g = bf16[64,64]{1,0} constant({...})\n"
+        "  h = s4[3]{0:E(4)} constant({-8, 7, 0})\n"
+        "  i = u64[] constant(18446744073709551615)\n"
+        "  j = f32[0,3]{1,0} constant({})\n"
+        "  k = f32[2,0]{1,0} constant({ {}, {} })\n"
+        "  ROOT l = f8e4m3fn[2]{0} constant({448, -0.5})\n"
+        "}\n"
+        "\n");
 }
 
-/* ---- hand-written text ------------------------------------------------------------------------- */
+/* ---- hand-written text ----------------------------------------------------------------------- */
 
 #define SAME_MODULE(text) same_module(text, strlen(text))
 
 static void odd_spacing_reads(void **state)
 {
     (void)state;
-    SAME_MODULE("HloModule m,num_partitions=4\r\n\r\nENTRY main {\r\n\tx = f32[8,4]\tparameter( 0 )\r\n"
-                "\tROOT y = f32[8,4] add ( x ,x ) /* c */ // d\r\n}");
+    SAME_MODULE(
+        "HloModule m,num_partitions=4\r\n\r\nENTRY main {\r\n\tx = f32[8,4]\tparameter( 0 )\r\n"
+        "\tROOT y = f32[8,4] add ( x ,x ) /* c */ // d\r\n}");
     SAME_MODULE("// a comment\n/* another */ HloModule m\nf { p = f32[] parameter(0) }\nENTRY e { "
                 "x = f32[] parameter(0) \n ROOT y = f32[] call(x), to_apply=f }");
     SAME_MODULE("main(x: f32[2]{0})->f32[2]{0} // sig\n{\nROOT x=f32[2]{0}parameter(0)\n}\n");
-    SAME_MODULE("add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) } ENTRY e "
-                "{ x = f32[2] parameter(0) z = f32[] constant(0) ROOT %r = f32[] reduce(x, z), "
-                "dimensions={0}, to_apply=add }");
+    SAME_MODULE(
+        "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) } ENTRY e "
+        "{ x = f32[2] parameter(0) z = f32[] constant(0) ROOT %r = f32[] reduce(x, z), "
+        "dimensions={0}, to_apply=add }");
     SAME_MODULE("HloModule m\nENTRY ROOT {\n ROOT ROOT = f32[] parameter(0) }");
 }
 
@@ -316,7 +320,7 @@ static void mesh_groups_are_groups(void **state)
     stop(&f);
 }
 
-/* ---- built modules ----------------------------------------------------------------------------- */
+/* ---- built modules --------------------------------------------------------------------------- */
 
 static instr_id add_instr(struct fixture *f, comp_id c, enum op_kind op, shape_id s, int n,
                           const instr_id *operands, int na, const struct attr *attrs)
@@ -339,9 +343,9 @@ static void built_modules_print_and_read(void **state)
     struct attr zero = attr_int(ATTR_INDEX, 0);
     instr_id x = add_instr(&f, c, OP_PARAMETER, s, 0, NULL, 1, &zero);
     instr_at(f.m, x)->name = name_put(f.c, "add", 3); /* the first number for a name is taken */
-    instr_at(f.m, x)->sharding = sharding_plain(
-        t, tiling_make(t, 2, (int64_t[]){ 4, 2 }, order_from_iota(t, 2, (int64_t[]){ 2, 4 },
-                                                                  (int[]){ 1, 0 })));
+    instr_at(f.m, x)->sharding =
+        sharding_plain(t, tiling_make(t, 2, (int64_t[]){ 4, 2 },
+                                      order_from_iota(t, 2, (int64_t[]){ 2, 4 }, (int[]){ 1, 0 })));
     instr_id two[2] = { x, x };
     instr_id sum = add_instr(&f, c, OP_ADD, s, 2, two, 0, NULL);
     struct tiling groups = tiling_make(t, 2, (int64_t[]){ 2, 4 }, order_iota(t, 8));
@@ -349,11 +353,14 @@ static void built_modules_print_and_read(void **state)
     instr_id g = add_instr(&f, c, OP_ALL_REDUCE, s, 1, &sum, 2, ag);
     struct tiling grid = tiling_make(t, 2, (int64_t[]){ 2, 4 }, order_iota(t, 8));
     struct permute_pairs shift = { .kind = PAIRS_SHIFT, .from = grid, .axis = 1, .shift = 1 };
-    struct permute_pairs ring = { .kind = PAIRS_SHIFT, .from = grid, .axis = 0, .shift = -1,
-                                  .wrap = true };
-    struct permute_pairs part = { .kind = PAIRS_SHIFT, .from = grid, .axis = 1, .shift = 1,
-                                  .wrap = true, .limit = 3 };
-    struct permute_pairs turn = { .kind = PAIRS_TILINGS, .from = grid,
+    struct permute_pairs ring = {
+        .kind = PAIRS_SHIFT, .from = grid, .axis = 0, .shift = -1, .wrap = true
+    };
+    struct permute_pairs part = {
+        .kind = PAIRS_SHIFT, .from = grid, .axis = 1, .shift = 1, .wrap = true, .limit = 3
+    };
+    struct permute_pairs turn = { .kind = PAIRS_TILINGS,
+                                  .from = grid,
                                   .to = tiling_make(t, 2, (int64_t[]){ 2, 4 },
                                                     order_from_iota(t, 2, (int64_t[]){ 4, 2 },
                                                                     (int[]){ 1, 0 })) };
@@ -362,33 +369,38 @@ static void built_modules_print_and_read(void **state)
         struct attr a = attr_pairs(f.m, all[k]);
         g = add_instr(&f, c, OP_COLLECTIVE_PERMUTE, s, 1, &g, 1, &a);
     }
-    struct window_dim wd[2] = { { .size = 2, .stride = 1, .base_dilation = 1, .window_dilation = 1 },
-                                { .size = 3, .stride = 2, .pad_low = 1, .base_dilation = 1,
-                                  .window_dilation = 2, .reversal = true } };
+    struct window_dim wd[2] = {
+        { .size = 2, .stride = 1, .base_dilation = 1, .window_dilation = 1 },
+        { .size = 3,
+          .stride = 2,
+          .pad_low = 1,
+          .base_dilation = 1,
+          .window_dilation = 2,
+          .reversal = true }
+    };
     struct attr w = attr_window(f.m, 2, wd);
     g = add_instr(&f, c, OP_REDUCE_WINDOW, s, 2, (instr_id[]){ g, x }, 1, &w);
     comp_finish(f.m, c, g);
     const char *text = printed(&f, f.m, NULL);
     assert_string_equal(
-        text,
-        "HloModule built, num_partitions=8\n"
-        "\n"
-        "ENTRY main {\n"
-        "  add = f32[8,4] parameter(0), sharding={devices=[4,2]<=[2,4]T(1,0)}\n"
-        "  add.1 = f32[8,4] add(add, add)\n"
-        "  all-reduce = f32[8,4] all-reduce(add.1), replica_groups=[2,4]<=[8], channel_id=1\n"
-        "  collective-permute = f32[8,4] collective-permute(all-reduce), "
-        "source_target_pairs={{0,1},{1,2},{2,3},{4,5},{5,6},{6,7}}\n"
-        "  collective-permute.1 = f32[8,4] collective-permute(collective-permute), "
-        "source_target_pairs={{0,4},{1,5},{2,6},{3,7},{4,0},{5,1},{6,2},{7,3}}\n"
-        "  collective-permute.2 = f32[8,4] collective-permute(collective-permute.1), "
-        "source_target_pairs={{0,1},{1,2},{2,0},{4,5},{5,6},{6,4}}\n"
-        "  collective-permute.3 = f32[8,4] collective-permute(collective-permute.2), "
-        "source_target_pairs={{0,0},{1,2},{2,4},{3,6},{4,1},{5,3},{6,5},{7,7}}\n"
-        "  ROOT reduce-window = f32[8,4] reduce-window(collective-permute.3, add), "
-        "window={size=2x3 stride=1x2 pad=0_0x1_0 rhs_dilate=1x2 rhs_reversal=0x1}\n"
-        "}\n"
-        "\n");
+        text, "HloModule built, num_partitions=8\n"
+              "\n"
+              "ENTRY main {\n"
+              "  add = f32[8,4] parameter(0), sharding={devices=[4,2]<=[2,4]T(1,0)}\n"
+              "  add.1 = f32[8,4] add(add, add)\n"
+              "  all-reduce = f32[8,4] all-reduce(add.1), replica_groups=[2,4]<=[8], channel_id=1\n"
+              "  collective-permute = f32[8,4] collective-permute(all-reduce), "
+              "source_target_pairs={{0,1},{1,2},{2,3},{4,5},{5,6},{6,7}}\n"
+              "  collective-permute.1 = f32[8,4] collective-permute(collective-permute), "
+              "source_target_pairs={{0,4},{1,5},{2,6},{3,7},{4,0},{5,1},{6,2},{7,3}}\n"
+              "  collective-permute.2 = f32[8,4] collective-permute(collective-permute.1), "
+              "source_target_pairs={{0,1},{1,2},{2,0},{4,5},{5,6},{6,4}}\n"
+              "  collective-permute.3 = f32[8,4] collective-permute(collective-permute.2), "
+              "source_target_pairs={{0,0},{1,2},{2,4},{3,6},{4,1},{5,3},{6,5},{7,7}}\n"
+              "  ROOT reduce-window = f32[8,4] reduce-window(collective-permute.3, add), "
+              "window={size=2x3 stride=1x2 pad=0_0x1_0 rhs_dilate=1x2 rhs_reversal=0x1}\n"
+              "}\n"
+              "\n");
     struct hlo_print_options o = { .expand_groups = true, .header_frontend = "b=\"x\"" };
     text = printed(&f, f.m, &o);
     assert_non_null(strstr(text, "replica_groups={{0,1,2,3},{4,5,6,7}}"));
@@ -421,9 +433,12 @@ static void options_change_what_is_printed(void **state)
     struct hlo_print_options brief = { .short_form = true };
     hlo_print_instr(f.m, (instr_id){ 1 }, &brief, &s);
     assert_string_equal(str_text(&s), "x = f32[4] parameter(0), sharding={devices=[2]0,1}");
-    sharding_id over[3] = { { 0 }, instr_at(f.m, (instr_id){ 1 })->sharding,
+    sharding_id over[3] = { { 0 },
+                            instr_at(f.m, (instr_id){ 1 })->sharding,
                             sharding_replicated(f.c->shardings) };
-    struct hlo_print_options o = { .no_metadata = true, .shardings = over, .header_frontend = "c=d" };
+    struct hlo_print_options o = { .no_metadata = true,
+                                   .shardings = over,
+                                   .header_frontend = "c=d" };
     const char *out = printed(&f, f.m, &o);
     assert_non_null(strstr(out, "frontend_attributes={a=b,c=d}\n"));
     assert_non_null(strstr(out, "parameter(0), sharding={devices=[2]0,1}\n"));
@@ -438,7 +453,7 @@ static void options_change_what_is_printed(void **state)
     stop(&f);
 }
 
-/* ---- limits ------------------------------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void deep_and_long_text_reads(void **state)
 {
@@ -500,10 +515,11 @@ static bool read_with_failure(const char *text, int64_t n)
 static void failed_allocations_are_survived(void **state)
 {
     (void)state;
-    const char *text = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n"
-                       "  ROOT y = f32[4] all-reduce(x), replica_groups={{0,1}}, to_apply=f\n}\n"
-                       "f {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n"
-                       "  ROOT r = f32[] add(p, q)\n}\n";
+    const char *text =
+        "HloModule m\nENTRY e {\n  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n"
+        "  ROOT y = f32[4] all-reduce(x), replica_groups={{0,1}}, to_apply=f\n}\n"
+        "f {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n"
+        "  ROOT r = f32[] add(p, q)\n}\n";
     int64_t n = 1;
     while (n < 2000 && !read_with_failure(text, n))
         n++;

@@ -1,6 +1,6 @@
 /* The reference material, where it is there: every dump prints back byte for byte, every module of
- * the corpora and cases reads, prints and reads back equal. What leaves information out by design is
- * refused with that reason. */
+ * the corpora and cases reads, prints and reads back equal. What leaves information out by design
+ * is refused with that reason. */
 #include "text_help.h"
 
 #include <cjson/cJSON.h>
@@ -172,7 +172,8 @@ static void judge(const char *path, const char *name, const cJSON *expect, struc
     struct fixture f;
     start(&f);
     f.m = module_load(f.c, path, NULL, f.d);
-    if (error && (strcmp(stage->valuestring, "parse") == 0 || strcmp(stage->valuestring, "verify") == 0)) {
+    if (error &&
+        (strcmp(stage->valuestring, "parse") == 0 || strcmp(stage->valuestring, "verify") == 0)) {
         bool met = false;
         for (int64_t i = 0; i < f.d->msgs.n; i++)
             met = met || meets(&f.d->msgs.v[i], error);
@@ -183,7 +184,8 @@ static void judge(const char *path, const char *name, const cJSON *expect, struc
         const cJSON *or_error = cJSON_GetObjectItem(expect, "or_error");
         if (!f.m && !or_error)
             fail_msg("%s:\n%s", name, messages(&f));
-        const cJSON *count = cJSON_GetObjectItem(cJSON_GetObjectItem(expect, "facts"), "instructions");
+        const cJSON *count =
+            cJSON_GetObjectItem(cJSON_GetObjectItem(expect, "facts"), "instructions");
         const cJSON *root = cJSON_GetObjectItem(cJSON_GetObjectItem(expect, "facts"), "root");
         const struct computation *e = comp_at(f.m, f.m->entry);
         if (count)
@@ -223,7 +225,8 @@ static void every_case_is_read_or_refused(void **state)
     free(line);
     if (f)
         fclose(f);
-    print_message("%d read, %d refused as expected, %d of other kinds\n", n.same, n.refused, n.skipped);
+    print_message("%d read, %d refused as expected, %d of other kinds\n", n.same, n.refused,
+                  n.skipped);
     assert_true(n.same > 20 && n.refused > 25);
 }
 
