@@ -107,6 +107,7 @@ static int written(struct call *c, const char *path, const struct str *s)
             json_put_string(&c->js, "text", s->s ? s->s : "");
         else
             str_add(&c->out, s->s ? s->s : "", s->n);
+        c->verbatim = true;
         return STATUS_OK;
     }
     if (!write_file(c, path, s->s ? s->s : "", s->n))

@@ -34,7 +34,7 @@ const char *annotated_by(struct call *c, const struct propagation *p, instr_id w
     if (k >= 0 && k < s->nannotations)
         return arena_printf(&c->arena, "your %s %s %s", s->annotations[k].kind == ANNOTATE_CONSTRAIN ? "constrain" : "shard",
                             tensor_name(c, s->annotations[k].target), s->specs[k] ? s->specs[k] : "");
-    if (!instr_at(p->graph->module, w)->sharding.i)
+    if (!prop_given(p, w).i)
         return NULL;
     const struct module *m = document_module(doc);
     instr_id source = p->graph->origin[w.i].source;
@@ -262,7 +262,7 @@ static void say_advice(struct call *c, const struct propagation *p, instr_id w)
 static const char *closed_boundary(struct call *c, instr_id loaded, instr_id w, const struct propagation *p)
 {
     const struct module *m = document_module(c->sh->doc);
-    if (document_annotation_of(c->sh->doc, w, NULL) >= 0 || instr_at(p->graph->module, w)->sharding.i ||
+    if (document_annotation_of(c->sh->doc, w, NULL) >= 0 || prop_given(p, w).i ||
         document_may_change(c->sh->doc, loaded, -1))
         return NULL;
     bool root = loaded.i == comp_at(m, m->entry)->root.i;

@@ -51,10 +51,66 @@ int status_of_diag(const struct diag *d, const struct command *cmd)
     return d->nerrors ? STATUS_INPUT : STATUS_OK;
 }
 
-static void say(struct shell *sh, bool message, struct str *s)
+/* Length of a colour sequence of ours, ESC [ digits m; 0: none is here. */
+static size_t colour_length(const char *s, size_t n)
 {
+    size_t k = 2;
+    if (n < 3 || s[0] != '\033' || s[1] != '[')
+        return 0;
+    while (k < n && ((s[k] >= '0' && s[k] <= '9') || s[k] == ';'))
+        k++;
+    return k < n && s[k] == 'm' ? k + 1 : 0;
+}
+
+/* The last door to the terminal: commands print names safely by themselves, and what one of them
+ * forgot (an alias, a path, a line of a script) stops here. */
+static void make_safe(struct shell *sh, const struct str *from, struct str *to)
+{
+    const char *s = from->s;
+    for (size_t k = 0, n = from->n; k < n;) {
+        size_t colour = sh->color ? colour_length(s + k, n - k) : 0, run = 0;
+        if (colour || s[k] == '\n') {
+            str_add(to, s + k, colour ? colour : 1);
+            k += colour ? colour : 1;
+            continue;
+        }
+        while (k + run < n && s[k + run] != '\n' && (run == 0 || !(sh->color && colour_length(s + k + run, n - k - run))))
+            run++;
+        str_add_safe(to, s + k, run);
+        k += run;
+    }
+}
+
+static bool is_plain(const struct str *s)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (((unsigned char)s->s[k] < 0x20 && s->s[k] != '\n') || (unsigned char)s->s[k] >= 0x7f)
+            return false;
+    return true;
+}
+
+static const struct str *safe_text(struct shell *sh, const struct str *s, struct str *room)
+{
+    if (s->n == 0 || is_plain(s))
+        return s;
+    *room = STR_IN(s->arena);
+    make_safe(sh, s, room);
+    return room;
+}
+
+static void say(struct shell *sh, bool message, const struct str *s)
+{
+    struct str room;
+    s = safe_text(sh, s, &room);
     if (s->n)
         sh->sink.write(sh->sink.context, message, s->s, s->n);
+}
+
+/* JSON is safe by its own rules; a module that is printed for another program keeps every byte. */
+static void say_bytes(struct shell *sh, struct str *s)
+{
+    if (s->n)
+        sh->sink.write(sh->sink.context, false, s->s, s->n);
 }
 
 static bool is_sentence(const char *hint)
@@ -178,7 +234,7 @@ void dispatch_messages(struct shell *sh, struct diag *d, int status)
         json_messages(&j, d, status);
         json_close(&j, '}');
         str_addc(&j.s, '\n');
-        say(sh, false, &j.s);
+        say_bytes(sh, &j.s);
     }
     arena_free(&a);
 }
@@ -590,7 +646,7 @@ static int finish_json(struct call *c, const struct redirect *r, int status)
     str_addc(&j.s, '\n');
     if (r->kind != TO_SINK && status == STATUS_OK)
         return write_to(c, r, j.s.s, j.s.n);
-    say(c->sh, false, &j.s);
+    say_bytes(c->sh, &j.s);
     return status;
 }
 
@@ -611,8 +667,13 @@ static int finish(struct call *c, const struct redirect *r, int status)
         status = wrote ? wrote : status;
     } else if (sh->opening) {
         /* only its messages */
-    } else if (!page(sh, str_text(&c->out), c->out.n)) {
-        say(sh, false, &c->out);
+    } else if (c->verbatim && sh->rows == 0 && !sh->sealed) {
+        say_bytes(sh, &c->out);
+    } else {
+        struct str room;
+        const struct str *text = safe_text(sh, &c->out, &room);
+        if (text->n && !page(sh, text->s, text->n))
+            sh->sink.write(sh->sink.context, false, text->s, text->n);
     }
     print_messages(sh, c->d, &c->arena);
     return status;

@@ -108,6 +108,7 @@ struct call {
     struct json js;     /* its fields */
     bool json;
     bool all;           /* nothing is cut to a screen */
+    bool verbatim;      /* a text for other programs: no byte is changed off the terminal */
     struct diag *d;
 };
 

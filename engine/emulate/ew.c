@@ -308,6 +308,10 @@ static ew_fn direct(enum op_kind op, struct elem in, struct elem out)
         return copy_any;
     if (op == OP_SELECT)
         return select_kernel(out.size);
+    if (op == OP_BITCAST_CONVERT) { /* of equal widths; others are no matter of single elements */
+        bool ring = in.ct == CT_RING || out.ct == CT_RING || in.ct == CT_RINGC || out.ct == CT_RINGC;
+        return ring ? convert_kernel(in, out) : dtype_bits(in.t) == dtype_bits(out.t) ? copy_any : NULL;
+    }
     if (in.ct == CT_RING || in.ct == CT_RINGC)
         return ew_ring(op, in.ct);
     if (in.ct == CT_C64 || in.ct == CT_C128 || op == OP_COMPLEX)
@@ -320,7 +324,7 @@ const struct ew *ew_make(struct arena *a, enum op_kind op, struct elem in, struc
 {
     struct ew *e = ARENA_NEW(a, struct ew);
     *e = (struct ew){ .op = op, .nin = operands_of(op), .in = in, .out = out, .a = p, .b = q };
-    bool wrap = op != OP_SELECT && op != OP_CONVERT && op != OP_COPY &&
+    bool wrap = op != OP_SELECT && op != OP_CONVERT && op != OP_COPY && op != OP_BITCAST_CONVERT &&
                 (in.ct == CT_SMALL || ct_is_narrow(in.ct));
     if (!wrap) {
         e->fn = direct(op, in, out);

@@ -47,29 +47,14 @@ static int64_t tensor_count(const struct tensor *t)
 
 /* ---- generated values --------------------------------------------------------------------------- */
 
-static int64_t small_value(int64_t i, int64_t k, uint64_t seed, int64_t modulus, int64_t a, int64_t b,
-                           int64_t c)
+/* One element of value number v: a table of 17 of them makes any array. */
+static void put_value(enum dtype t, int64_t v, char *at)
 {
-    if (seed == 0)
-        return (int64_t)(((uint64_t)a * (uint64_t)i + (uint64_t)b * (uint64_t)k + (uint64_t)c) %
-                         (uint64_t)modulus);
-    uint64_t h = hash_u64(seed + hash_u64((uint64_t)i * 2 + 1 + hash_u64((uint64_t)k + (uint64_t)modulus)));
-    return (int64_t)(h % (uint64_t)modulus);
-}
-
-static void put_value(enum dtype t, void *data, int64_t i, int64_t k, uint64_t seed)
-{
-    int64_t v = small_value(i, k, seed, 17, 7, 13, 3);
-    char *at = (char *)data + i * dtype_bytes(t);
     enum dtype_kind kind = dtype_kind(t);
     if (kind == DTYPE_KIND_PRED) {
         *at = v % 3 == 0;
     } else if (kind == DTYPE_KIND_FLOAT) {
         real_store(t, (double)(v - 8), at);
-    } else if (kind == DTYPE_KIND_COMPLEX) {
-        enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
-        real_store(part, (double)(v - 8), at);
-        real_store(part, (double)(small_value(i, k, seed, 13, 5, 11, 2) - 6), at + dtype_bytes(part));
     } else {
         int64_t x = kind == DTYPE_KIND_SIGNED ? v - 8 : v;
         int bits = dtype_bits(t);
@@ -81,14 +66,47 @@ static void put_value(enum dtype t, void *data, int64_t i, int64_t k, uint64_t s
     }
 }
 
+/* Value number of element i of parameter k: the formula, or any number of the seed. */
+static uint64_t value_number(uint64_t i, uint64_t k, uint64_t seed, uint64_t modulus, uint64_t a, uint64_t b, uint64_t c)
+{
+    if (seed == 0)
+        return (a * i + b * k + c) % modulus;
+    return hash_u64(seed + hash_u64(i * 2 + 1 + hash_u64(k + modulus))) % modulus;
+}
+
+static void put_complex(enum dtype t, struct tensor *out, int64_t k, uint64_t seed)
+{
+    enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+    int64_t size = dtype_bytes(part), n = tensor_count(out);
+    for (int64_t i = 0; i < n; i++) {
+        char *at = (char *)out->data + 2 * i * size;
+        real_store(part, (double)value_number((uint64_t)i, (uint64_t)k, seed, 17, 7, 13, 3) - 8, at);
+        real_store(part, (double)value_number((uint64_t)i, (uint64_t)k, seed, 13, 5, 11, 2) - 6, at + size);
+    }
+}
+
 bool tensor_generate(enum dtype t, int rank, const int64_t *dims, int64_t k, uint64_t seed,
                      struct tensor *out, struct diag *d)
 {
+    char table[17][8];
     if (!tensor_alloc(t, rank, dims, false, out))
         return diag_error(d, NULL, (struct span){ 0, 0 }, "no memory for parameter %" PRId64, k);
+    if (dtype_kind(t) == DTYPE_KIND_COMPLEX) {
+        put_complex(t, out, k, seed);
+        return true;
+    }
     int64_t n = tensor_count(out);
-    for (int64_t i = 0; i < n; i++)
-        put_value(t, out->data, i, k, seed);
+    size_t size = n ? (size_t)dtype_bytes(t) : 0;
+    for (int64_t v = 0; v < 17 && n; v++)
+        put_value(t, v, table[v]);
+    uint64_t v = value_number(0, (uint64_t)k, seed, 17, 7, 13, 3);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy((char *)out->data + (size_t)i * size, table[v], size);
+        if (seed)
+            v = value_number((uint64_t)i + 1, (uint64_t)k, seed, 17, 7, 13, 3);
+        else
+            v = v >= 10 ? v - 10 : v + 7;
+    }
     return true;
 }
 

@@ -377,7 +377,8 @@ static bool product_base(struct product *p, struct pval l, struct pval r, shape_
             return true;
         }
     }
-    if (base_batch(&b, true, res) || base_batch(&b, false, res))
+    if (base_batch(&b, true, res) || product_windowed(p, l, r, base, out, n, res) ||
+        base_batch(&b, false, res))
         return true;
     if (b.lc == n && b.rc == n && base_contract(&b, match_only, res))
         return true;

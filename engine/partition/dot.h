@@ -52,6 +52,9 @@ bool product_group_free(struct product *p, struct pval l, struct pval r, shape_i
                         sharding_id out, int64_t n, bool strict, struct pval *res); /* S-177 */
 bool product_group_contract(struct product *p, struct pval l, struct pval r, shape_id base,
                             sharding_id out, int64_t n, bool strict, struct pval *res); /* S-180 */
+/* S-183: a loop; false: not accepted. */
+bool product_windowed(struct product *p, struct pval l, struct pval r, shape_id base,
+                      sharding_id out, int64_t n, struct pval *res);
 /* S-195: -1 abort, 0 go on, 1 done. */
 int product_convolution(struct product *p, struct pval l, struct pval r, shape_id base,
                         sharding_id out, int64_t n, bool strict, struct pval *res);

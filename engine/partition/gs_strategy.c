@@ -25,7 +25,8 @@ static sharding_id output_sharding(const struct gs *g, const struct gs_state *st
 static sharding_id refined(struct spmd *s, sharding_id sh, sharding_id by)
 {
     sharding_id merged = sh;
-    if (!sharding_is_tiled(s->sh, by) || !sharding_is_tiled(s->sh, sh))
+    if (!sharding_is_tiled(s->sh, by) ||
+        (!sharding_is_tiled(s->sh, sh) && !sharding_is_replicated(s->sh, sh)))
         return sh;
     return sharding_merge_compat(s->sh, by, &merged, -1) ? merged : sh;
 }
@@ -500,8 +501,7 @@ static bool scatter_indices(struct gs *g, const struct gs_state *st, struct pval
     const struct attr *body = instr_attr(instr_at(s->src, g->source), ATTR_TO_APPLY);
     enum op_kind op = body && g->n == 1 ? simple_reducer(s->src, body->comp, 0, 1) : OP_NONE;
     instr_id probe;
-    if (op == OP_NONE || op == OP_XOR || !sharding_is_tiled(s->sh, st->indices.sharding) ||
-        !emit_identity(s, op, base_of(s, st->operand[0])->dtype, &probe))
+    if (op == OP_NONE || op == OP_XOR || !emit_identity(s, op, base_of(s, st->operand[0])->dtype, &probe))
         return false;
     sharding_id wish =
         sharding_along_dims(s->sh, st->update[0].sharding, g->through.n, g->through.output,

@@ -351,7 +351,8 @@ instr_id dynamic_slice_dim(struct spmd *s, instr_id x, int dim, instr_id start, 
 /* Selects pad outside [low, low + base) of the padded dimension. */
 static instr_id mask_padding(struct spmd *s, instr_id x, const struct halo_spec *h, instr_id ordinal)
 {
-    bool below = h->low > 0, above = h->padded - h->base - h->low > 0;
+    bool below = h->low > 0 || ofs_at(&h->offset, 0) < h->low;
+    bool above = h->padded - h->base - h->low > 0;
     if (!below && !above)
         return x;
     const struct shape *sx = node_shape(s, x);
@@ -377,7 +378,7 @@ instr_id halo_valid(struct spmd *s, instr_id x, const struct halo_spec *h, const
     const instr_id none = { 0 };
     int64_t S = node_shape(s, x)->dims[h->dim], left0 = ofs_at(&h->left, 0);
     struct ofs both = ofs_add(h->left, h->right);
-    int64_t most = max_i64(ofs_max(&h->left, 0, r->n), ofs_max(&h->right, 0, r->n));
+    int64_t most = max_i64(ofs_max(&h->left, 1, r->n), ofs_max(&h->right, 0, r->n - 1));
     int64_t span = S + ofs_max(&both, 0, r->n);
     if (h->low == left0 && span == h->want && most > 2 * h->want) {
         if (2 * span >= r->n * S)
@@ -387,7 +388,7 @@ instr_id halo_valid(struct spmd *s, instr_id x, const struct halo_spec *h, const
     instr_id c = halo_concat(s, x, &h->left, &h->right, h->dim, r);
     if (!c.i)
         return none;
-    int64_t L = ofs_max(&h->left, 1, r->n), A = max_i64(L, h->low);
+    int64_t L = ofs_max(&h->left, 1, r->n), A = max_i64(max_i64(L, h->low), left0);
     struct ofs start = ofs_sub(ofs_const(A), h->left);
     int64_t size = node_shape(s, c)->dims[h->dim];
     int64_t extra_left = max_i64(0, A - max_i64(0, L));

@@ -1,10 +1,12 @@
 /* Inside the partitioner: the state of one run, partitioned values, and what op handlers use.
  *
- * Files: partition.c (driver, S-114..S-127), value.c (pval, masks, offsets, S-49..S-53, S-16..S-19),
- * emit.c (nodes, collectives, device groups, S-37..S-70), reshard.c (S-71..S-91), control.c
- * (S-153..S-165, manual regions), list.c (collectives_list) -- and the op families: elementwise.c
- * (S-128..S-136), reshape.c, slice.c, window.c (halo, S-92..S-113), reduce.c, sort.c, dot.c,
- * gather.c, ...
+ * Files: partition.c (driver, S-114..S-127), rewrite.c (S-120..S-122), value.c (pval, masks, offsets,
+ * S-49..S-53, S-16..S-19), emit.c (nodes), collective.c (collectives, device groups, S-37..S-63),
+ * reshard.c, reshard_a2a.c and replicate.c (S-65..S-91), control.c (S-153..S-166, manual regions),
+ * rotate.c, topk.c, cleanup.c (S-118), full.c (S-225..S-228), finish.c (the module handed over),
+ * list.c (collectives_list), moving.c -- and the op families: elementwise.c (S-128..S-136),
+ * reshape.c, slice.c, window.c, halo.c (S-92..S-113), reduce.c, sort.c, dot.c, conv.c, gs.c (gather,
+ * scatter), ...
  */
 #ifndef GSPMD_PARTITION_INTERNAL_H
 #define GSPMD_PARTITION_INTERNAL_H
@@ -192,7 +194,7 @@ instr_id emit_conditional(struct spmd *s, instr_id index, int64_t n, const comp_
                           const instr_id *args); /* index: pred (branch 0 = true) or s32 */
 instr_id emit_dus(struct spmd *s, instr_id x, instr_id update, const instr_id *starts);
 instr_id emit_copy(struct spmd *s, instr_id x); /* always a new node: caches do not see through it */
-/* A smaller of the two kinds of constants, identity of op on t: scalar node. false: none. */
+/* The identity of op on elements of type t, a scalar node. false: it has none. */
 bool emit_identity(struct spmd *s, enum op_kind op, enum dtype t, instr_id *out);
 /* 1-D table of int64 values by a scalar index node: s32 scalar. For explicit orders and compact
  * halos only: grows with n. */

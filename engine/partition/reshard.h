@@ -1,4 +1,4 @@
-/* Shared by the files of resharding: reshard.c and reshard_a2a.c. */
+/* Shared by the files of resharding: reshard.c, reshard_a2a.c and replicate.c. */
 #ifndef GSPMD_PARTITION_RESHARD_H
 #define GSPMD_PARTITION_RESHARD_H
 
@@ -19,6 +19,13 @@ sharding_id sharding_of_tiles(struct spmd *s, struct tiling a, int rank);
 shape_id base_with(struct spmd *s, shape_id base, int dim, int64_t size);
 bool can_permute(const struct spmd *s, sharding_id from, sharding_id to);
 struct pval permute(struct spmd *s, struct pval v, sharding_id to);
+/* The cache of the device groups in force, S-72. */
+bool reshard_cache_get(struct spmd *s, struct pval v, sharding_id to, struct pval *out);
+void reshard_cache_put(struct spmd *s, struct pval v, sharding_id to, struct pval r);
+/* x padded at the end with fill (none: zero). */
+void pads_high(struct spmd *s, instr_id *x, const int64_t *high, instr_id fill);
+/* The shard of `to` out of a whole value: padded to full tiles (S-52), then cut at the offsets. */
+instr_id cut_shard(struct spmd *s, instr_id x, sharding_id to, instr_id fill);
 /* This dynamic-slice is the shard of a whole value: tile index on dimension d along axis 1 + d. */
 void note_cut(struct spmd *s, instr_id n, struct tiling cut);
 void note_minor_cut(struct spmd *s, instr_id n, struct tiling dev, int rank, const int *minor);

@@ -164,7 +164,7 @@ static bool scatter_halo(struct scattering *c, int d, struct pval data, struct p
     g.want = (windows - 1) * st + k;
     g.padded = ofs_at(&g.offset, n - 1) + g.want;
     *x = halo_valid(s, *x, &g, &ring);
-    if (!x->i || ofs_at(&g.left, 0) != lo)
+    if (!x->i)
         return false;
     w->pad_low = w->pad_high = 0;
     c->offset[d] = ofs_node(s, &g.left, ring_ordinal(s, &ring));

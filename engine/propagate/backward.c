@@ -196,6 +196,15 @@ static const uint32_t *tuple_positions(struct pass *p, instr_id u)
     return next;
 }
 
+int64_t tuple_position(struct pass *p, instr_id tuple, instr_id operand)
+{
+    const uint32_t *next = tuple_positions(p, tuple);
+    uint64_t k = 0;
+    if (!map_get(&p->first_position, (uint64_t)tuple.i << 32 | operand.i, &k) || next[k])
+        return -1;
+    return (int64_t)k;
+}
+
 static sharding_id user_tuple(struct pass *p, instr_id i, instr_id u)
 {
     const uint32_t *next = tuple_positions(p, u);

@@ -256,7 +256,7 @@ void look_forget(struct pass *p, instr_id written)
 bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out)
 {
     const struct look *l = &p->look;
-    if (!p->replay && l->stamp && l->stamp[i.i] == l->current) {
+    if (!p->replay && !p->increment && l->stamp && l->stamp[i.i] == l->current) {
         uint32_t k = l->position[i.i];
         if (k >= l->valid_from && k + 1 < l->chain.n && l->chain.v[k].i == i.i) {
             *out = l->answers[k];
@@ -268,7 +268,7 @@ bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out)
         return false;
     sharding_id *y = ARENA_ARRAY(p->tmp, sharding_id, chain.n);
     ask_chain(p, &chain, y);
-    if (!p->replay)
+    if (!p->replay && !p->increment)
         keep_chain(p, &chain, y);
     p->looks += chain.n;
     *out = y[0];

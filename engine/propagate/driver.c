@@ -9,8 +9,6 @@
 #include "base/fail.h"
 #include "propagate/internal.h"
 
-enum slot_kind { SLOT_GROUP, SLOT_FORWARD, SLOT_BACKWARD };
-
 static inline void set_due(struct pass *p, uint32_t slot)
 {
     if (slot)

@@ -114,7 +114,31 @@ struct improved_slot {
 
 enum { IMPROVED_SLOTS = 1 << 14 };
 
+enum { STAGES = 5, SWEEPS_KEPT = 64 };
+
+/* Writes before the first sweep, in the order of time. */
+struct setup_entry {
+    instr_id instr;
+    bool given; /* taken down from the module's text, by instruction */
+};
+struct setup_list {
+    const struct setup_entry *v;
+    uint32_t n;
+};
+
+/* What differs in a pass between the propagations that share its graph and tables. */
+struct mount {
+    struct propagation_options o;
+    sharding_id *saved_parameter;
+    sharding_id saved_root;
+    struct setup_list setup;
+    uint32_t count[STAGES][SWEEPS_KEPT]; /* writes by stage and sweep */
+    bool uncounted;     /* there are more sweeps than that */
+    bool setup_changed; /* P-66 before the first sweep */
+};
+
 struct pass {
+    const struct propagation *mounted;
     struct graph *g;
     struct module *m;
     struct ir *ir;
@@ -140,6 +164,12 @@ struct pass {
     sharding_id saved_root;
     VEC(struct group) groups;
     uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
+    bool *bound;                 /* by instruction: a Sharding call's operand, or what stands for the call */
+    bool special;                /* open dimensions, conversions or barriers in it */
+    bool setup_changed;
+    bool increment;              /* visits out of order: no memory between them */
+    uint32_t *callers_first;     /* by computation: callers; made by the first increment */
+    instr_id *callers;
     struct map leaf_sums;        /* by tuple shape: leaves before each element */
     struct map first_position;   /* (tuple, operand): backward.c's own */
     void **index_facts;          /* by instruction: of gather and scatter index.c's own, of tuples
@@ -258,6 +288,8 @@ struct sharding_note *const *metadata_notes(struct pass *p);
 
 bool visit_forward(struct pass *p, instr_id i);                       /* P-95 */
 bool visit_backward(struct pass *p, instr_id i);                      /* P-122 */
+/* The only position at which a tuple holds an operand; -1: there are several, or none. */
+int64_t tuple_position(struct pass *p, instr_id tuple, instr_id operand);
 sharding_id from_user(struct pass *p, instr_id i, instr_id u);  /* P-123, at p->level */
 instr_id representative_operand(const struct pass *p, instr_id i);      /* P-99 */
 bool can_propagate(const struct pass *p, instr_id i);           /* P-92, at p->level */
@@ -284,6 +316,13 @@ void related_instrs(const struct pass *p, instr_id i, struct id_list *out); /* P
 
 bool slots_make(struct pass *p);
 bool run_level(struct pass *p, int stage, int level);            /* P-77; false: stopped */
+enum slot_kind { SLOT_GROUP, SLOT_FORWARD, SLOT_BACKWARD };
+/* The pass with q's results in it: what asks q goes through this. */
+struct pass *pass_mount(const struct propagation *q);
+void mount_save(const struct pass *p, struct propagation *q);
+void options_own(struct pass *p, struct arena *a, const struct propagation_options *o);
+bool options_fit(const struct pass *p); /* P-64 */
+extern uint32_t increment_poison;
 /* The whole pass over another driver of one level: a test has a naive one. */
 typedef bool level_fn(struct pass *p, int stage, int level);
 struct propagation *propagate_by(struct graph *g, const struct propagation_options *o,

@@ -23,6 +23,48 @@ static const bool *copy_bools(struct arena *a, const bool *v, int64_t *n)
     return arena_copy(a, v, *n, sizeof *v);
 }
 
+void options_own(struct pass *p, struct arena *a, const struct propagation_options *o)
+{
+    p->o = *o;
+    p->o.to_output = copy_bools(a, o->to_output, &p->o.nto_output);
+    p->o.to_parameters = copy_bools(a, o->to_parameters, &p->o.nto_parameters);
+    const char **threads = ARENA_ARRAY(a, const char *, o->nthreads + 1);
+    for (int k = 0; k < o->nthreads; k++)
+        threads[k] = arena_strdup(a, o->threads[k]);
+    p->o.threads = threads;
+}
+
+/* ---- one pass for several propagations ---------------------------------------------------------- */
+
+void mount_save(const struct pass *p, struct propagation *q)
+{
+    q->mount->o = p->o;
+    q->mount->saved_parameter = p->saved_parameter;
+    q->mount->saved_root = p->saved_root;
+}
+
+struct pass *pass_mount(const struct propagation *q)
+{
+    struct pass *p = q->state;
+    if (p->mounted == q)
+        return p;
+    p->mounted = q;
+    p->now = q->final;
+    p->provided = q->provided;
+    p->o = q->mount->o;
+    p->saved_parameter = q->mount->saved_parameter;
+    p->saved_root = q->mount->saved_root;
+    return p;
+}
+
+sharding_id prop_given(const struct propagation *p, instr_id i)
+{
+    uint32_t k = p->first[i.i];
+    if (k == p->first[i.i + 1] || p->writes[k].rule != RULE_ANNOTATION || p->writes[k].cause.i)
+        return none();
+    return p->writes[k].after;
+}
+
 static void pass_open(struct pass *p, struct propagation *out, const struct propagation_options *o)
 {
     struct arena *a = &out->arena;
@@ -33,13 +75,7 @@ static void pass_open(struct pass *p, struct propagation *out, const struct prop
     p->users = &p->g->users;
     p->n = module_ninstrs(p->m);
     p->arena = a;
-    p->o = *o;
-    p->o.to_output = copy_bools(a, o->to_output, &p->o.nto_output);
-    p->o.to_parameters = copy_bools(a, o->to_parameters, &p->o.nto_parameters);
-    const char **threads = ARENA_ARRAY(a, const char *, o->nthreads + 1);
-    for (int k = 0; k < o->nthreads; k++)
-        threads[k] = arena_strdup(a, o->threads[k]);
-    p->o.threads = threads;
+    options_own(p, a, o);
     p->any_out = any_true(p->o.to_output, p->o.nto_output);
     p->any_parameter = any_true(p->o.to_parameters, p->o.nto_parameters);
     p->improved = ARENA_ARRAY(a, struct improved_slot, IMPROVED_SLOTS);
@@ -100,6 +136,34 @@ static void history_make(struct propagation *out, const struct pass *p)
         out->writes[next[p->log.v[k].instr.i]++] = p->log.v[k].write;
 }
 
+/* What increments start from. */
+static void mount_make(struct propagation *out, const struct pass *p)
+{
+    struct mount *m = ARENA_NEW(&out->arena, struct mount);
+    struct setup_entry *v;
+    uint32_t n = 0;
+    while (n < p->log.n && p->log.v[n].write.time.stage == 0 && p->log.v[n].write.time.iteration == 0)
+        n++;
+    v = ARENA_ARRAY(&out->arena, struct setup_entry, (int64_t)n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct prop_write *w = &p->log.v[k].write;
+        v[k].instr = p->log.v[k].instr;
+        v[k].given = w->rule == RULE_ANNOTATION && !w->cause.i && !w->before.i && (k == 0 || (v[k - 1].given && v[k - 1].instr.i < v[k].instr.i));
+    }
+    m->setup = (struct setup_list){ v, n };
+    m->uncounted = n >= UINT16_MAX;
+    for (int64_t k = n; k < p->log.n; k++) {
+        struct prop_time t = p->log.v[k].write.time;
+        if (t.iteration >= SWEEPS_KEPT - 1)
+            m->uncounted = true;
+        else if (t.stage < STAGES && t.iteration > 0)
+            m->count[t.stage][t.iteration]++;
+    }
+    m->setup_changed = p->setup_changed;
+    out->mount = m;
+    mount_save(p, out);
+}
+
 /* The log was the pass's own. */
 static void log_drop(struct pass *p)
 {
@@ -122,6 +186,7 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     else if (!run(p, level_of))
         return false;
     history_make(out, p);
+    mount_make(out, p);
     log_drop(p);
     out->final = p->now;
     out->provided = p->provided;
@@ -133,6 +198,7 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     p->tmp = NULL;
     p->tick = NULL;
     p->d = NULL;
+    p->mounted = out;
     return true;
 }
 
@@ -143,6 +209,8 @@ struct propagation *propagate_by(struct graph *g, const struct propagation_optio
     struct propagation *out = ARENA_NEW(&own, struct propagation);
     out->arena = own;
     out->graph = g;
+    out->root = out;
+    out->refs = 1;
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
         propagation_free(out);
@@ -165,11 +233,26 @@ struct propagation *propagate(struct graph *g, const struct propagation_options 
     return propagate_by(g, o, tick, d, run_level);
 }
 
+/* The last one that uses them frees graph and tables. */
+static void root_release(struct propagation *root)
+{
+    if (--root->refs > 0)
+        return;
+    graph_free(root->graph);
+    struct arena own = root->arena; /* root itself lies in it */
+    arena_free(&own);
+}
+
 void propagation_free(struct propagation *p)
 {
     if (!p)
         return;
-    graph_free(p->graph);
-    struct arena own = p->arena; /* p itself lies in it */
-    arena_free(&own);
+    struct propagation *root = p->root;
+    if (p->state && p->state->mounted == p)
+        p->state->mounted = NULL;
+    if (root != p) {
+        struct arena own = p->arena; /* p itself lies in it */
+        arena_free(&own);
+    }
+    root_release(root);
 }

@@ -140,6 +140,11 @@ struct propagation {
     int64_t visits;            /* counter for tests */
     struct sharding_note *const *notes_out; /* P-67 metadata when propagate_metadata; else NULL */
     int64_t iterations;        /* sweeps over all levels: counter for tests */
+    int64_t differing;         /* increments: visits whose inputs differ, or that came new */
+    struct propagation *root;  /* whose graph and tables this one uses: its own, or those of the
+                                  propagation that increments began with */
+    int refs;                  /* propagations that use this one's, itself included */
+    struct mount *mount;       /* internal */
     struct pass *state;        /* what why_candidates needs to visit again; internal */
     struct arena arena;
 };
@@ -148,6 +153,22 @@ struct propagation {
 struct propagation *propagate(struct graph *g, const struct propagation_options *o,
                               struct tick *tick, struct diag *d) MUST_CHECK;
 void propagation_free(struct propagation *p);
+
+/* An edit that changes the sharding that an instruction of the loaded module carries. */
+struct prop_edit {
+    instr_id loaded;
+    sharding_id was, is; /* none: it carries none */
+};
+/* The same as propagating the edited module from scratch: shardings, writes, times, causes, sweeps;
+ * only visits whose inputs differ run again. NULL: not for this graph or these edits (open dimensions,
+ * shard groups, manual regions; operands of Sharding calls, loops; or stopped by tick): propagate from
+ * scratch then. o: with the flags of the edited module. old may be freed before the result. The graph
+ * is old's: the shardings that its instructions carry are those of the first propagation; see
+ * prop_given. */
+struct propagation *propagate_increment(const struct propagation *old, int n, const struct prop_edit *edits,
+                                        const struct propagation_options *o, struct tick *tick) MUST_CHECK;
+/* The sharding that the module or the user gave instruction i of the working graph; none. */
+sharding_id prop_given(const struct propagation *p, instr_id i);
 
 /* Sharding of an instruction of the loaded module under its k-th site: final of what stands for it;
  * none when removed. Number of sites: graph->start[i+1] - graph->start[i]. */

@@ -140,6 +140,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
     if (bad)
         return fail(p, i, "backend_config of a Sharding call says other than unspecified_dims=[..]");
     instr_id operand = at(p, i)->operands[0];
+    p->bound[i.i] = p->bound[operand.i] = true;
     if (!p->o.cse_only && (!is_unknown(p, s) || at(p, operand)->op == OP_PARAMETER)) {
         instr_id copy = edit_add(e, at(p, i)->comp, OP_COPY, at(p, i)->shape, 1, &operand, at(p, i),
                                  e->origin[i.i]);
@@ -148,6 +149,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
         c->attrs = NULL;
         edit_replace(e, i, copy, false);
         p->n = module_ninstrs(p->m);
+        p->bound[copy.i] = true;
         put_sharding(p, copy, s, none_instr());
         metadata_copy(p, copy, i);
         marks->kind[copy.i] = marks->kind[i.i];
@@ -332,7 +334,7 @@ static bool for_controlled(struct pass *p, bool place)
 
 /* ---- options, saved and provided shardings: P-64, P-71, P-75, P-76 ------------------------------- */
 
-static bool check_options(const struct pass *p)
+bool options_fit(const struct pass *p)
 {
     const struct computation *entry = comp_at(p->m, p->m->entry);
     sharding_id root = p->now[entry->root.i];
@@ -434,6 +436,7 @@ static void tables_make(struct pass *p, uint32_t cap)
     p->provided = ARENA_ARRAY(p->arena, bool, cap);
     p->open = ARENA_ARRAY(p->arena, uint64_t, cap);
     p->group_of = ARENA_ARRAY(p->arena, uint32_t, cap);
+    p->bound = ARENA_ARRAY(p->arena, bool, cap);
     p->index_facts = ARENA_ARRAY(p->arena, void *, cap);
     p->caller = ARENA_ARRAY(p->arena, instr_id, module_ncomps(p->m) + 1);
     for (uint32_t k = 1; k <= p->n; k++)
@@ -466,6 +469,22 @@ static void log_given(struct pass *p)
     }
 }
 
+static bool is_special(const struct fact *f)
+{
+    switch ((enum target)f->target) {
+    case TARGET_FULL_TO_SHARD:
+    case TARGET_SHARD_TO_FULL:
+    case TARGET_BARRIER_FROM:
+    case TARGET_BARRIER_TO:
+        return true;
+    case TARGET_OTHER:
+    case TARGET_SHARDING:
+    case TARGET_PASS_THROUGH:
+        break;
+    }
+    return false;
+}
+
 bool pass_setup(struct pass *p)
 {
     struct edit e;
@@ -484,7 +503,7 @@ bool pass_setup(struct pass *p)
     edit_finish(&e, p->g);
     save_boundary(p);
     p->rule = RULE_RELATED;
-    if (!check_options(p) || !for_controlled(p, true) || !for_controlled(p, false))
+    if (!options_fit(p) || !for_controlled(p, true) || !for_controlled(p, false))
         return false;
     if (copy_root_while(p, &e))
         edit_finish(&e, p->g);
@@ -493,5 +512,8 @@ bool pass_setup(struct pass *p)
     facts_make(p);
     mark_provided(p);
     replace_unknown(p);
+    for (uint32_t k = 1; k <= p->n; k++)
+        p->special = p->special || p->open[k] || is_special(&p->facts[k]);
+    p->setup_changed = p->changed;
     return true;
 }

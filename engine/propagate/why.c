@@ -386,7 +386,7 @@ static struct spot follow(struct pass *p, struct spot s, const struct prop_write
 
 const struct prop_write *why_step_back(const struct propagation *q, struct spot *s, struct prop_time *t)
 {
-    struct pass *p = q->state;
+    struct pass *p = pass_mount(q);
     if (!s->i.i || s->i.i > p->n)
         return NULL;
     const struct prop_write *w = last_write(q, *s, *t);
@@ -411,7 +411,7 @@ int why_chain(const struct propagation *q, instr_id instr, int dim, struct arena
         const struct prop_write *w = why_step_back(q, &s, &t);
         if (!w)
             break;
-        struct why_step step = { i, *w, rule_text(q->state, i, w) };
+        struct why_step step = { i, *w, rule_text(pass_mount(q), i, w) };
         vec_push(a, &steps, step);
     }
     *out = steps.v;
@@ -420,7 +420,7 @@ int why_chain(const struct propagation *q, instr_id instr, int dim, struct arena
 
 const char *prop_rule_text(const struct propagation *q, instr_id instr, const struct prop_write *w)
 {
-    return rule_text(q->state, instr, w);
+    return rule_text(pass_mount(q), instr, w);
 }
 
 /* ---- candidates ------------------------------------------------------------------------------------------ */
@@ -474,7 +474,7 @@ static void end_replay(struct pass *p, sharding_id *live)
 int why_candidates(const struct propagation *q, instr_id instr, const struct prop_write *write,
                    struct arena *a, struct why_candidate **out)
 {
-    struct pass *p = q->state;
+    struct pass *p = pass_mount(q);
     struct sink sink = { .arena = a };
     *out = NULL;
     if (!p->forward_slot || !instr.i || instr.i > p->n)

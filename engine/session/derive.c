@@ -217,8 +217,8 @@ bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf)
     return may;
 }
 
-static bool make_propagation(struct document *doc, const struct strategy *s, struct derived *e, struct tick *t,
-                             struct diag *d)
+static bool propagate_scratch(struct document *doc, const struct strategy *s, struct derived *e,
+                              const struct propagation_options *o, struct tick *t, struct diag *d)
 {
     const struct module *from = doc->module;
     if (s->nannotations > 0 || s->unshard_module) {
@@ -226,19 +226,31 @@ static bool make_propagation(struct document *doc, const struct strategy *s, str
             return false;
         from = e->annotated->module;
     }
+    struct graph *g = graph_prepare(from, s->options.prepare, t, d);
+    if (!g)
+        return false;
+    e->prop = propagate(g, o, t, d);
+    if (e->prop)
+        e->prop->graph->loaded = doc->module; /* the annotated one may go before increments do */
+    return e->prop != NULL;
+}
+
+static bool make_propagation(struct document *doc, const struct strategy *s, struct derived *e, struct tick *t,
+                             struct diag *d)
+{
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct propagation_options o;
+    fill_options(doc, s, &tmp, &o);
     const char *former = diag_stage(d, "shard");
     doc->computations++;
-    struct graph *g = graph_prepare(from, s->options.prepare, t, d);
-    if (g) {
-        struct arena tmp = { 0 };
-        arena_open(&tmp);
-        struct propagation_options o;
-        fill_options(doc, s, &tmp, &o);
-        e->prop = propagate(g, &o, t, d);
-        arena_close(&tmp);
-    }
+    e->prop = increment_for(doc, s, &o, t);
+    if (e->prop)
+        doc->increments++;
+    bool ok = e->prop || propagate_scratch(doc, s, e, &o, t, d);
     diag_stage(d, former);
-    return e->prop != NULL;
+    arena_close(&tmp);
+    return ok;
 }
 
 const struct propagation *strategy_propagation(struct document *doc, const struct strategy *s, struct tick *t,
@@ -253,6 +265,8 @@ const struct propagation *strategy_propagation(struct document *doc, const struc
     }
     struct derived *e = derived_for(doc, s);
     bool ok = e->prop || make_propagation(doc, s, e, t, d);
+    if (ok)
+        e->strategy = s;
     fail_leave(&f);
     return ok ? e->prop : NULL;
 }

@@ -23,6 +23,7 @@ struct derived {
     bool has_annotated;
     struct annotated *annotated;
     struct propagation *prop;
+    const struct strategy *strategy; /* that prop was made for: where increments start; NULL: none do */
     struct partitioned *parts;
     int *annotation_on; /* [loaded ninstrs + 1]: annotation whose target it is, or -1; malloc */
 };
@@ -55,7 +56,8 @@ struct document {
     VEC(const char *) saved_names;
     struct derived *derived;
     uint64_t clock;
-    int64_t computations;
+    int64_t computations, increments; /* of the computations, those that started from another result */
+    bool from_scratch;                /* tests: no increments */
     struct name_index names;
     /* document_reshard's */
     struct module *move_module;
@@ -74,6 +76,9 @@ int64_t strategy_devices(const struct document *doc, const struct strategy *s);
 bool strategy_none(const struct document *doc, const struct strategy *s);
 
 void derived_drop_all(struct document *doc);
+/* The propagation of s as an increment of one that is kept; NULL: none is near enough. increment.c */
+struct propagation *increment_for(struct document *doc, const struct strategy *s, const struct propagation_options *o,
+                                  struct tick *t);
 void names_drop(struct document *doc);
 void move_drop(struct document *doc);
 

@@ -145,15 +145,27 @@ static comp_id find_comp(const struct module *m, const char *p, size_t n)
     return (comp_id){ 0 };
 }
 
+/* By the name as the text has it, where reading made another of it (names_make_unique). */
+static instr_id find_written(const struct selection *s, comp_id c, const char *p, size_t n)
+{
+    const struct computation *comp = comp_at(s->m, c);
+    const struct source *src = s->m->source;
+    for (uint32_t k = 0; src && n > 0 && k < comp->ninstrs; k++) {
+        struct span at = instr_at(s->m, comp->instrs[k])->at;
+        if (at.len == n && at.off + n <= src->len && !memcmp(src->text + at.off, p, n))
+            return comp->instrs[k];
+    }
+    return (instr_id){ 0 };
+}
+
 static instr_id find_in(struct selection *s, comp_id c, const char *p, size_t n)
 {
     uint32_t name = intern_find(&s->doc->ir->names, p, n);
-    if (!name || name >= s->doc->names.nnames)
-        return (instr_id){ 0 };
-    for (uint32_t k = s->doc->names.first[name]; k; k = s->doc->names.next[k])
-        if (instr_at(s->m, (instr_id){ k })->comp.i == c.i)
-            return (instr_id){ k };
-    return (instr_id){ 0 };
+    if (name && name < s->doc->names.nnames)
+        for (uint32_t k = s->doc->names.first[name]; k; k = s->doc->names.next[k])
+            if (instr_at(s->m, (instr_id){ k })->comp.i == c.i)
+                return (instr_id){ k };
+    return c.i == s->m->entry.i ? (instr_id){ 0 } : find_written(s, c, p, n);
 }
 
 /* NAME outside a computation's own words: entry, argument, elsewhere, suffix of an op_name. */

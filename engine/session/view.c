@@ -110,7 +110,7 @@ bool document_view(struct document *doc, instr_id i, uint32_t site, struct tenso
     out->site = g->origin[out->working.i].site;
     out->sharding = p->final[out->working.i];
     out->open = p->open ? p->open[out->working.i] : 0;
-    sharding_id initial = instr_at(g->module, out->working)->sharding;
+    sharding_id initial = prop_given(p, out->working);
     if (document_annotation_of(doc, out->working, d) >= 0)
         out->origin = ORIGIN_USER;
     else if (initial.i)

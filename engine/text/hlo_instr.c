@@ -451,60 +451,88 @@ static void one_root(struct hlo *r, const char *at, instr_id id)
     r->root = id;
 }
 
-bool hlo_instr(struct hlo *r)
+/* What stands in front of the `=`. */
+struct left {
+    const char *start, *name;
+    size_t n;
+    bool root;
+};
+
+static bool read_left_side(struct hlo *r, struct left *l)
 {
-    const char *start = r->p;
-    bool root = false;
-    if (start[0] == 'R' && strncmp(start, "ROOT", 4) == 0 && !is_word(start[4])) {
+    l->start = r->p;
+    l->root = false;
+    if (*r->p == 'R' && strncmp(r->p, "ROOT", 4) == 0 && !is_word(r->p[4])) {
         r->p += 4;
         skip(r);
-        root = *r->p != '=';
-        if (!root)
-            r->p = start;
+        l->root = *r->p != '='; /* else it is a name */
+        if (!l->root)
+            r->p = l->start;
     }
     if (*r->p == '%') {
         r->p++;
         r->m->print_style |= STYLE_PERCENT;
     }
-    const char *name = r->p;
-    size_t n = word_len(name);
-    if (n == 0)
+    l->name = r->p;
+    l->n = word_len(l->name);
+    if (l->n == 0)
         return hlo_expected(r, "an instruction, like `x = f32[8] add(a, b)`, or '}'");
-    r->p += n;
-    if (!hlo_want(r, '=', "'=' behind the instruction's name"))
-        return false;
+    r->p += l->n;
+    return hlo_want(r, '=', "'=' behind the instruction's name");
+}
 
-    name_id nm = name_put(r->c, name, n);
-    bool twice = nm.i < r->ndefs && r->defs[nm.i].comp == r->comp.i;
-    if (twice) {
-        int line, column;
-        instr_id first = { r->defs[nm.i].instr };
-        source_place(r->src, instr_at(r->m, first)->at.off, &line, &column);
-        FAIL(r, name, n, "'%.*s' is defined twice: already on line %d", (int)n, name, line);
-    }
+/* In a large text the table of names is larger than the processor's caches. The place for a new name
+ * is fetched while the rest of its line is read; a guess that is wrong costs nothing but time. */
+static void prefetch_name(const struct hlo *r, const char *name, size_t n)
+{
+    const struct intern *t = &r->c->names;
+    if (t->cap)
+        __builtin_prefetch(&t->slots[(int64_t)(uint32_t)hash_bytes(name, n, 1) & (t->cap - 1)]);
+}
+
+/* Interns the name and defines it. */
+static bool name_it(struct hlo *r, const struct left *l, struct instr *in, instr_id id)
+{
+    in->name = name_put(r->c, l->name, l->n);
+    struct definition before = { 0, 0 };
+    if (in->name.i < r->ndefs)
+        before = r->defs[in->name.i];
+    define(r, in->name, id);
+    if (before.comp != r->comp.i)
+        return true;
+    int line, column;
+    source_place(r->src, instr_at(r->m, (instr_id){ before.instr })->at.off, &line, &column);
+    return FAIL(r, l->name, l->n, "'%.*s' is defined twice: already on line %d", (int)l->n, l->name,
+                line);
+}
+
+bool hlo_instr(struct hlo *r)
+{
+    struct left l;
+    if (!read_left_side(r, &l))
+        return false;
+    prefetch_name(r, l.name, l.n);
     instr_id id = { 0 };
     struct instr *in = instr_add(r->m, r->comp, &id);
-    in->name = nm;
-    in->at = span_of(r, name, n);
+    in->at = span_of(r, l.name, l.n);
     r->operands.n = r->attrs.n = 0;
     r->found.sharding = r->found.metadata = r->found.frontend = NULL;
     r->found.metadata_len = r->found.frontend_len = 0;
-    int64_t npending = r->pending.n;
-    r->first_pending = npending;
-    bool ok = read_right_side(r, in, id, name);
-    /* Defined also when it is wrong, or every user would be reported too. */
-    define(r, nm, id);
-    if (root) {
+    r->first_pending = r->pending.n;
+    bool ok = read_right_side(r, in, id, l.name);
+    /* Named also when it is wrong, or every user would be reported too. */
+    ok = name_it(r, &l, in, id) && ok;
+    if (l.root) {
         in->flags |= INSTR_ROOT_MARK;
-        one_root(r, start, id);
+        one_root(r, l.start, id);
     }
     if (!ok) {
-        r->pending.n = npending;
+        r->pending.n = r->first_pending;
         return false;
     }
-    for (int64_t k = npending; k < r->pending.n; k++)
+    for (int64_t k = r->first_pending; k < r->pending.n; k++)
         r->pending.v[k].instr = id;
     if (!at_line_end(r) && !at_definition(r))
         return hlo_expected(r, "',' before an attribute, or the end of the line");
-    return !twice;
+    return true;
 }

@@ -1,5 +1,6 @@
 /* HLO text: header, tables, computations; the rest is in the files that reader.h lists. */
 #include "text/reader.h"
+#include "text/unique.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -793,6 +794,8 @@ struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick, str
         fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
     }
     bool ok = read_into(m, tick, d);
+    if (ok)
+        names_make_unique(m);
     fail_leave(&f);
     diag_stage(d, former);
     if (ok)

@@ -81,6 +81,7 @@ struct mval {
     uint32_t comp;
     const char *name;
     uint32_t nname;
+    bool used; /* by some operation of the text */
 };
 
 struct mop {
@@ -104,6 +105,7 @@ struct mop {
     sharding_id sharding; /* also of ops whose sharding was worked out while reading */
     const struct sharding_note *note;
     bool keep; /* has an effect although nothing uses it */
+    comp_id applied; /* of `applies stablehlo.add` */
 };
 
 struct mfunc {
@@ -196,6 +198,7 @@ struct mlir {
     const char *module_attrs;
     uint32_t module_nattrs;
     bool saw_sdy, told_unknown;
+    int64_t devices; /* of the largest mesh that a sharding uses */
     const char *module_name;
     uint32_t module_nname;
 
@@ -359,6 +362,8 @@ bool mlir_group(struct mlir *r, struct mop *op);
 /* ---- lowering ---- */
 bool mlir_lower(struct mlir *r);
 bool mlir_emit(struct mlir *r, struct mop *op);
+/* The computations of `applies stablehlo.add`: before the one that uses them is begun. */
+bool mlir_applied(struct mlir *r, struct mregion *g);
 bool mlir_chlo(struct mlir *r, struct mop *op, instr_id *out);
 instr_id mvalue(struct mlir *r, uint32_t v); /* in the current computation */
 void mset(struct mlir *r, uint32_t v, instr_id i);

@@ -84,6 +84,33 @@ bool mdict_find(const char *text, uint32_t len, const char *key, struct mattr *o
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
 /* [1, 0], array<i64: 1, 0>, dense<[[1, 0]]> : tensor<1x2xi64>, dense<0> : tensor<2xi64>, 3 : i64 */
+/* dense<"0x0100..."> : tensor<4x2xi64>: little-endian, as wide as the type says. */
+static bool blob_ints(struct mlir *r, const struct mattr *a, const char *p, const char *end)
+{
+    const char *stop = a->val + a->vlen, *type = memmem(end, (size_t)(stop - end), "xi", 2);
+    int64_t width = 64, digits = 0;
+    if (type && !parse_i64(type + 2, (size_t)(stop - type - 2), &width))
+        width = 64;
+    if (width != 8 && width != 16 && width != 32 && width != 64)
+        return MFAIL(r, a->val, a->vlen, "expected a list of whole numbers");
+    uint64_t v = 0;
+    for (p += 3; p < end && *p != '"'; p++) {
+        int h = *p >= '0' && *p <= '9' ? *p - '0' : *p >= 'A' && *p <= 'F' ? *p - 'A' + 10
+              : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10 : -1;
+        if (h < 0)
+            return MFAIL(r, p, 1, "this is no hexadecimal digit");
+        int64_t nibble = digits ^ 1; /* the high one of a byte comes first */
+        v |= (uint64_t)h << (4 * nibble);
+        if (++digits == width / 4) {
+            int64_t one = width == 64 ? (int64_t)v : width == 32 ? (int32_t)v : width == 16 ? (int16_t)v : (int8_t)v;
+            vec_push(&r->tmp, &r->ints, one);
+            v = 0;
+            digits = 0;
+        }
+    }
+    return true;
+}
+
 bool mints(struct mlir *r, const struct mattr *a, int64_t n)
 {
     r->ints.n = 0;
@@ -100,8 +127,11 @@ bool mints(struct mlir *r, const struct mattr *a, int64_t n)
         const char *close = mbalanced(p + 5, end);
         end = close ? close - 1 : end;
         p += 6;
+        if (end - p > 4 && memcmp(p, "\"0x", 3) == 0)
+            return blob_ints(r, a, p, end);
     }
     bool list = false;
+    int depth = 0;
     while (p < end) {
         if (mis(*p, MC_DIGIT) || (*p == '-' && p + 1 < end && mis(p[1], MC_DIGIT))) {
             int64_t v;
@@ -126,7 +156,8 @@ bool mints(struct mlir *r, const struct mattr *a, int64_t n)
         if (*p == '"' || mis(*p, MC_WORD))
             return MFAIL(r, a->val, a->vlen, "expected a list of whole numbers");
         list |= *p == '[';
-        if (*p == ']' && !dense)
+        depth += *p == '[' ? 1 : *p == ']' ? -1 : 0;
+        if (*p == ']' && !dense && depth <= 0)
             break;
         p++;
     }

@@ -747,24 +747,23 @@ static bool add_pairs(struct mlir *r, const struct mop *op)
     return true;
 }
 
-/* The builder's all-to-all of an array: exchange along one dimension, then move the pieces. */
-static bool emit_all_to_all(struct mlir *r, struct mop *op, const instr_id *v)
+static void all_to_all_result(struct mlir *r, const struct mop *op, uint32_t k, instr_id i)
 {
-    int64_t split, concat, count;
-    if (!add_channel(r, op) || !add_groups(r, op) || !mint_of(r, op, "split_dimension", NULL, 0, &split) ||
-        !mint_of(r, op, "concat_dimension", NULL, 0, &concat) || !mint_of(r, op, "split_count", NULL, 1, &count))
-        return false;
-    const struct shape *s = mshape(r, op->operands[0]);
-    if (op->noperands > 1) {
-        mspread(r, memit(r, OP_ALL_TO_ALL, result_shape(r, op), op->noperands, v, (int)r->out.n, r->out.v), op);
-        return true;
-    }
+    attach_sharding(r, i);
+    mset(r, op->result + k, i);
+}
+
+/* The builder's all-to-all of an array: exchange along one dimension, then move the pieces. */
+static bool one_all_to_all(struct mlir *r, const struct mop *op, uint32_t k, instr_id x, int64_t split,
+                           int64_t concat, int64_t count)
+{
+    const struct shape *s = mshape(r, op->operands[k]);
     if (split < 0 || split >= s->rank || concat < 0 || concat >= s->rank || count <= 0 || s->dims[split] % count)
         return MFAIL(r, op->at, op->nat, "the dimensions of this all_to_all do not fit its operand");
     add(r, attr_ints(r->m, ATTR_DIMENSIONS, 1, &split));
-    instr_id i = memit(r, OP_ALL_TO_ALL, mval(r, op->operands[0])->shape, 1, v, (int)r->out.n, r->out.v);
+    instr_id i = memit(r, OP_ALL_TO_ALL, mval(r, op->operands[k])->shape, 1, &x, (int)r->out.n, r->out.v);
     if (split == concat) {
-        mspread(r, i, op);
+        all_to_all_result(r, op, k, i);
         return true;
     }
     int64_t sizes[66], perm[66], moved[66];
@@ -785,14 +784,28 @@ static bool emit_all_to_all(struct mlir *r, struct mop *op, const instr_id *v)
             perm[n++] = split;
         perm[n++] = behind;
     }
-    for (int k = 0; k < n; k++)
-        moved[k] = sizes[perm[k]];
+    for (int j = 0; j < n; j++)
+        moved[j] = sizes[perm[j]];
     struct attr a = attr_ints(r->m, ATTR_DIMENSIONS, n, perm);
     i = memit(r, OP_TRANSPOSE, shape_array(r->c, s->dtype, n, moved), 1, &i, 1, &a);
-    mspread(r, memit(r, OP_RESHAPE, mval(r, op->result)->shape, 1, &i, 0, NULL), op);
+    all_to_all_result(r, op, k, memit(r, OP_RESHAPE, mval(r, op->result + k)->shape, 1, &i, 0, NULL));
     return true;
 }
 
+static bool emit_all_to_all(struct mlir *r, struct mop *op, const instr_id *v)
+{
+    int64_t split, concat, count;
+    if (!add_channel(r, op) || !add_groups(r, op) || !mint_of(r, op, "split_dimension", NULL, 0, &split) ||
+        !mint_of(r, op, "concat_dimension", NULL, 0, &concat) || !mint_of(r, op, "split_count", NULL, 1, &count))
+        return false;
+    int64_t nattrs = r->out.n;
+    for (uint32_t k = 0; k < op->noperands && k < op->nresults; k++) {
+        r->out.n = nattrs;
+        if (!one_all_to_all(r, op, k, v[k], split, concat, count))
+            return false;
+    }
+    return true;
+}
 /* ---- control flow ------------------------------------------------------------------------------ */
 
 static instr_id tuple_of(struct mlir *r, int64_t n, const instr_id *v)
@@ -1040,35 +1053,42 @@ static bool need(struct mlir *r, const struct mop *op, uint32_t lo, uint32_t reg
     return true;
 }
 
-/* `applies stablehlo.add`: the computation is made on the spot. */
-static bool applied_comp(struct mlir *r, const struct mop *op, comp_id *out)
+static bool applied_comp(struct mlir *r, struct mop *op, const struct mattr *a)
 {
-    const struct mattr *a = mattr(op, "applies");
-    if (!a) {
-        *out = region_comp(op, 0);
-        return true;
-    }
     const char *dot = memchr(a->val, '.', a->vlen);
     const char *name = dot ? dot + 1 : a->val;
     uint32_t n = (uint32_t)(a->val + a->vlen - name);
     enum op_kind k = op_find(name, n);
-    if (k == OP_NONE || op_min_operands(k) != 2 || !op_is_elementwise_binary(k))
+    if (k == OP_NONE || op_min_operands(k) != 2 || !op_is_elementwise_binary(k) || op->noperands == 0)
         return MFAIL(r, a->val, a->vlen, "'%.*s' is no operation of two scalars", (int)a->vlen, a->val);
-    comp_id back = r->comp;
     char buf[64];
     int len = snprintf(buf, sizeof buf, "reducer_%u", module_ncomps(r->m));
-    comp_id c = comp_new(r->m, name_put(r->c, buf, (size_t)len));
-    r->comp = c;
+    r->emitting = op;
+    mlir_metadata(r, op->loc, op->nloc, &r->metadata, &r->nmetadata);
+    r->frontend = NULL;
+    r->nfrontend = 0;
+    r->comp = op->applied = comp_new(r->m, name_put(r->c, buf, (size_t)len));
+    comp_at(r->m, r->comp)->at = mspan(r, op->at, op->nat);
     shape_id s = shape_array(r->c, mshape(r, op->operands[0])->dtype, 0, NULL);
     instr_id p[2];
     for (int i = 0; i < 2; i++) {
         struct attr num = attr_int(ATTR_INDEX, i);
         p[i] = memit(r, OP_PARAMETER, s, 0, NULL, 1, &num);
     }
-    instr_id root = memit(r, k, s, 2, p, 0, NULL);
-    comp_finish(r->m, c, root);
-    r->comp = back;
-    *out = c;
+    comp_finish(r->m, r->comp, memit(r, k, s, 2, p, 0, NULL));
+    r->emitting = NULL;
+    r->metadata = NULL;
+    r->nmetadata = 0;
+    return true;
+}
+
+bool mlir_applied(struct mlir *r, struct mregion *g)
+{
+    for (struct mop *op = g->first; op; op = op->next) {
+        const struct mattr *a = op->live && op->kind == M_HLO && op->hlo == OP_REDUCE ? mattr(op, "applies") : NULL;
+        if (a && a->val && !applied_comp(r, op, a))
+            return false;
+    }
     return true;
 }
 
@@ -1077,7 +1097,7 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
     enum op_kind k = (enum op_kind)op->hlo;
     int64_t n = op->noperands;
     int lo = op_min_operands(k), hi = op_max_operands(k);
-    comp_id c;
+    comp_id c = { 0 };
     bool special = k == OP_WHILE || k == OP_CONDITIONAL || k == OP_OPT_BARRIER || k == OP_RNG;
     if (!special && (n < lo || (hi >= 0 && n > hi)))
         return MFAIL(r, op->at, op->nat, "%.*s takes %s%d operand%s, not %" PRId64, (int)op->nname, op->name,
@@ -1140,8 +1160,9 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
         add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
         break;
     case OP_REDUCE:
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "dimensions", NULL) || !applied_comp(r, op, &c))
+        if (!add_ints(r, op, ATTR_DIMENSIONS, "dimensions", NULL))
             return false;
+        c = op->applied.i ? op->applied : region_comp(op, 0);
         if (!c.i)
             return MFAIL(r, op->at, op->nat, "this reduce has no computation");
         add(r, attr_comp(ATTR_TO_APPLY, c));
@@ -1263,9 +1284,7 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
     case OP_INFEED:
     case OP_OUTFEED:
     case OP_SEND:
-    case OP_RECV:
-        return MFAIL(r, op->at, op->nat, "%.*s cannot be partitioned: transfers with the host or another program are "
-                     "not read from StableHLO", (int)op->nname, op->name);
+    case OP_RECV: return emit_unknown(r, op, v); /* transfers with the host: nothing to partition */
     default: break;
     }
     mspread(r, memit(r, k, result_shape(r, op), n, v, (int)r->out.n, r->out.v), op);

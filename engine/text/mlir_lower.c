@@ -248,8 +248,10 @@ static void unpack_parameter(struct mlir *r, int64_t n, const uint32_t *values)
     }
 }
 
-static void begin_region(struct mlir *r, struct mregion *g, const char *what)
+static bool begin_region(struct mlir *r, struct mregion *g, const char *what)
 {
+    if (!mlir_applied(r, g))
+        return false;
     r->emitting = NULL;
     r->metadata = r->frontend = NULL;
     r->set_sharding.i = 0;
@@ -257,13 +259,15 @@ static void begin_region(struct mlir *r, struct mregion *g, const char *what)
     int n = snprintf(name, sizeof name, "%s_%u", what, module_ncomps(r->m));
     g->comp = begin_comp(r, name, (size_t)n, g->owner->at);
     comp_at(r->m, g->comp)->at = mspan(r, g->owner->at, g->owner->nat);
+    return true;
 }
 
 /* What the loop carries: its own values first, then what its regions capture. */
 static bool lower_loop(struct mlir *r, struct mop *op, struct mregion *g)
 {
     bool body = g == op->regions[1];
-    begin_region(r, g, body ? "body" : "cond");
+    if (!begin_region(r, g, body ? "body" : "cond"))
+        return false;
     VEC(uint32_t) v = { 0 };
     for (uint32_t k = 0; k < g->nargs; k++)
         if (!mval(r, g->arg0 + k)->alias)
@@ -286,7 +290,8 @@ static bool lower_loop(struct mlir *r, struct mop *op, struct mregion *g)
 
 static bool lower_branch(struct mlir *r, struct mregion *g)
 {
-    begin_region(r, g, "branch");
+    if (!begin_region(r, g, "branch"))
+        return false;
     unpack_parameter(r, g->captured.n, g->captured.v);
     instr_id root;
     if (!emit_ops(r, g) || !returned(r, g, NULL, 0, NULL, &root))
@@ -302,7 +307,8 @@ static bool lower_reducer(struct mlir *r, struct mop *op, struct mregion *g)
               "cannot say");
         return false;
     }
-    begin_region(r, g, op->hlo == OP_SORT ? "comparator" : "reducer");
+    if (!begin_region(r, g, op->hlo == OP_SORT ? "comparator" : "reducer"))
+        return false;
     for (uint32_t k = 0; k < g->nargs; k++)
         mset(r, g->arg0 + k, parameter(r, k, mval(r, g->arg0 + k)->shape));
     instr_id root;
@@ -429,6 +435,8 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
         if (!lower_region(r, g))
             return false;
     }
+    if (!mlir_applied(r, f->body))
+        return false;
     f->comp = begin_comp(r, f->name, f->nname, f->name);
     r->entry = entry;
     r->emitting = NULL;
@@ -437,6 +445,11 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     f->body->comp = f->comp;
     if (!parameters(r, f, entry) || !emit_ops(r, f->body))
         return false;
+    /* A constant that the text itself does not use is shown all the same. */
+    for (const struct mop *op = f->body->first; op; op = op->next)
+        if (op->kind == M_CONSTANT && op->nresults == 1 && !mval(r, op->result)->used &&
+            !mvalue(r, op->result).i)
+            return false;
     r->emitting = NULL;
     r->metadata = r->frontend = NULL;
     r->set_sharding.i = 0;
@@ -589,8 +602,8 @@ static bool header(struct mlir *r, const struct mfunc *f)
     }
     if (m->num_partitions < 0)
         return MFAIL(r, a.val, a.vlen, "the number of devices must be positive");
-    int64_t devices = 0;
-    for (int i = 0; i < r->nmeshes; i++)
+    int64_t devices = r->devices; /* meshes that nothing uses do not count, unless there are only such */
+    for (int i = 0; i < r->nmeshes && r->devices == 0; i++)
         if (r->meshes[i].naxes > 0)
             devices = max_i64(devices, mesh_devices(&r->meshes[i]));
     if (m->num_partitions <= 1 && devices > 1)

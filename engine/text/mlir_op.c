@@ -569,6 +569,18 @@ static bool check_operand_types(struct mlir *r, const struct mop *op, int64_t n,
     return true;
 }
 
+/* Behind an arrow: one type, or several in parentheses. */
+static bool result_types(struct mlir *r)
+{
+    if (mtake(r, '('))
+        return type_list(r, true);
+    shape_id s;
+    if (!mlir_type(r, &s))
+        return false;
+    vec_push(&r->tmp, &r->shapes, s);
+    return true;
+}
+
 /* `: (a, b) -> c`, `: (a) -> (b, c)`, `: a, b -> c`, `: a`. */
 static bool read_types(struct mlir *r, struct mop *op)
 {
@@ -583,7 +595,7 @@ static bool read_types(struct mlir *r, struct mop *op)
     if (take_arrow(r)) {
         if (!check_operand_types(r, op, nin, at))
             return false;
-        if (!type_list(r, mtake(r, '(')))
+        if (!result_types(r))
             return false;
         return define_results(r, op, r->shapes.n - nin, r->shapes.v + nin);
     }
@@ -793,6 +805,7 @@ static bool sdy_block(struct mlir *r, struct mop *op)
 static bool pretty_pieces(struct mlir *r, struct mop *op, bool *region)
 {
     *region = false;
+    int64_t inside = 0; /* parentheses: custom_call @f(%0), top_k(%0, k = 4) */
     for (;;) {
         mskip(r);
         const char *p = r->p;
@@ -823,8 +836,13 @@ static bool pretty_pieces(struct mlir *r, struct mop *op, bool *region)
                 return sdy_block(r, op);
             }
             r->p++;
-            if (!use_list(r, ')'))
-                return false;
+            inside++;
+            continue;
+        case ')':
+            if (inside == 0)
+                return mexpected(r, "an operand, an attribute or ':'");
+            inside--;
+            r->p++;
             continue;
         case '[':
         case '<':
@@ -876,6 +894,8 @@ static bool pretty_pieces(struct mlir *r, struct mop *op, bool *region)
         keep_attr(r, "", 0, p, n);
     }
 types:
+    if (inside)
+        return mexpected(r, "')'");
     take_lists(r, op);
     take_attrs(r, op);
     return true;
@@ -1075,6 +1095,31 @@ static bool pretty_func(struct mlir *r, struct mop *op)
     return mlir_loc(r, &op->loc, &op->nloc);
 }
 
+/* @mesh = <["x"=2]> {..}; or = #alias */
+static bool pretty_mesh(struct mlir *r, struct mop *op)
+{
+    const char *v;
+    uint32_t n;
+    if (!mwant(r, '=', "'=' behind the mesh's name"))
+        return false;
+    mskip(r);
+    if (*r->p == '<') {
+        if (!mskip_group(r, &v, &n))
+            return false;
+    } else if (!raw_value(r, true, &v, &n)) {
+        return false;
+    }
+    keep_attr(r, "<", 1, v, n);
+    mskip(r);
+    if (*r->p == '{') {
+        r->p++;
+        if (!mlir_dict(r, '}'))
+            return false;
+    }
+    take_attrs(r, op);
+    return true;
+}
+
 /* The n-th element of an array attribute of dictionaries, [{..}, {}]. */
 static void split_dicts(struct mlir *r, const struct mattr *a, uint32_t n, struct mattr **out)
 {
@@ -1110,7 +1155,7 @@ static bool generic_func(struct mlir *r, struct mop *op)
     r->shapes.n = 0;
     bool ok = mwant(r, '(', "'('") && type_list(r, true);
     fn->nargs = (uint32_t)r->shapes.n;
-    ok = ok && take_arrow(r) && type_list(r, mtake(r, '('));
+    ok = ok && take_arrow(r) && result_types(r);
     r->p = back;
     if (!ok)
         return false;
@@ -1332,9 +1377,7 @@ bool mlir_op(struct mlir *r)
         return finish(r, op);
     } else if (op->kind == M_MESH) {
         symbol(r, &op->sym, &op->nsym);
-        if (!mwant(r, '=', "'=' behind the mesh's name"))
-            return false;
-        if (!pretty_pieces(r, op, &region))
+        if (!pretty_mesh(r, op))
             return false;
     } else if (!pretty_pieces(r, op, &region)) {
         return false;

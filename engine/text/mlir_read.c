@@ -359,6 +359,7 @@ bool mlir_use(struct mlir *r, uint32_t *out)
             return MFAIL(r, name - 1, n + 1, "'%%%.*s' has no result number %" PRId64, (int)n, name, k);
         v += (uint32_t)k;
     }
+    mval(r, v)->used = true;
     *out = v;
     return true;
 }
@@ -658,6 +659,7 @@ static bool read_into(struct module *m, struct tick *tick, struct diag *d)
     arena_open(&r->tmp);
     paged_init(&r->vals, &r->tmp, sizeof(struct mval));
     map_init(&r->func_by_name, &r->tmp);
+    map_init(&r->constants, &r->tmp);
     mlir_fill_opnames(r);
     if (strncmp(r->p, "\xef\xbb\xbf", 3) == 0)
         r->p += 3;

@@ -15,11 +15,12 @@ struct sdy {
     int64_t device;
 };
 
-static bool shard_error(struct mlir *r, const char *at, size_t n, const char *what, const char *name,
-                        size_t nname)
+/* before'name'after, as an error of shardings. */
+static bool shard_error(struct mlir *r, const char *at, size_t n, const char *before, const char *name,
+                        size_t nname, const char *after)
 {
     const char *former = diag_stage(r->d, "shard");
-    MFAIL(r, at, n, what, (int)(nname < 80 ? nname : 80), name);
+    MFAIL(r, at, n, "%s'%.*s'%s", before, (int)(nname < 80 ? nname : 80), name, after);
     diag_stage(r->d, former);
     return false;
 }
@@ -57,7 +58,7 @@ static bool parse_mesh(struct mlir *r, const char *p, const char *end, struct me
             if (m->naxes == MESH_MAX_AXES)
                 return MFAIL(r, name, n, "more than %d axes in a mesh", MESH_MAX_AXES);
             if (mesh_find_axis(m, name, n) >= 0)
-                return shard_error(r, name, n, "axis '%.*s' is twice in this mesh", name, n);
+                return shard_error(r, name, n, "axis ", name, n, " is twice in this mesh");
             m->axes[m->naxes].name = arena_strndup(&r->m->arena, name, n);
             m->axes[m->naxes++].size = size;
             if (!mul_ok(devices, size, &devices))
@@ -156,7 +157,7 @@ static bool parse_axis(struct mlir *r, const char **pp, const char *end, const s
     size_t n = (size_t)(q - at - 2);
     int k = m->naxes > 0 ? mesh_find_axis(m, name, n) : -1;
     if (k < 0)
-        return shard_error(r, at, n + 2, "the mesh has no axis '%.*s'", name, n);
+        return shard_error(r, at, n + 2, "the mesh has no axis ", name, n, "");
     struct axis_ref ref = { k, 1, m->axes[k].size };
     if (q < end && *q == ':') { /* "x":(2)4 */
         int64_t pre, size;
@@ -168,8 +169,7 @@ static bool parse_axis(struct mlir *r, const char **pp, const char *end, const s
         used = parse_i64(s, (size_t)(end - s), &size);
         int64_t both;
         if (!used || pre <= 0 || size <= 0 || !mul_ok(pre, size, &both) || ref.size % both != 0)
-            return shard_error(r, at, n + 2, "axis '%.*s' has no such part: its size is no multiple of it",
-                               name, n);
+            return shard_error(r, at, n + 2, "axis ", name, n, " has no such part: its size is no multiple of it");
         ref.pre = pre;
         ref.size = size;
         q = s + used;
@@ -178,7 +178,7 @@ static bool parse_axis(struct mlir *r, const char **pp, const char *end, const s
         const struct axis_ref *o = &a->refs[i];
         bool apart = o->axis != k || ref.pre % (o->pre * o->size) == 0 || o->pre % (ref.pre * ref.size) == 0;
         if (!apart)
-            return shard_error(r, at, n + 2, "axis '%.*s' is used twice in this sharding", name, n);
+            return shard_error(r, at, n + 2, "axis ", name, n, " is used twice in this sharding");
     }
     if (a->n == REFS_MAX)
         return MFAIL(r, at, n, "too many axes in a sharding");
@@ -231,7 +231,7 @@ static bool parse_mesh_ref(struct mlir *r, const char **pp, const char *end, str
         }
         out->mesh = find_mesh(r, name, n);
         if (!out->mesh)
-            return shard_error(r, name - 1, n + 1, "there is no mesh '@%.*s'", name, n);
+            return shard_error(r, name - 1, n + 1, "there is no mesh ", name - 1, n + 1, "");
     } else {
         const char *q = memchr(p, '<', (size_t)(end - p));
         const char *close = q ? mbalanced(q, end) : NULL;
@@ -275,6 +275,7 @@ static bool parse_sdy(struct mlir *r, const char *p, const char *end, int rank, 
         out->device = -1 - out->mesh->naxes;
         return true;
     }
+    r->devices = max_i64(r->devices, mesh_devices(out->mesh));
     out->axes.rank = rank;
     while (p < end && *p != '[')
         p++;
@@ -358,6 +359,13 @@ static sharding_id make_sharding(struct mlir *r, const struct sdy *s, const stru
     if (s->maximal)
         return sharding_maximal(t, s->device);
     int64_t manual = 1;
+    struct layout kept = { .rank = a->rank };
+    for (int i = 0; i < a->n; i++) { /* axes of size 1 split nothing */
+        kept.refs[kept.n] = a->refs[i];
+        kept.dim[kept.n] = a->dim[i];
+        kept.n += a->refs[i].size > 1;
+    }
+    a = &kept;
     for (int i = 0; i < a->n; i++)
         if (a->dim[i] == a->rank)
             manual *= a->refs[i].size;

@@ -259,6 +259,10 @@ static void check_groups(struct one_case *c, const struct facts *f, const char *
     struct str seen = STR_IN(&c->arena);
     const cJSON *comms = answer_to(ask(c, c->model, AS_JSON, "comms"), "comms"), *row;
     const char *right = listed_groups(c, wanted);
+    if (!right) {
+        wrong(c, "groups of %s: %s are none", name, wanted);
+        return;
+    }
     if (spelled) {
         spelled += strlen("replica_groups=");
         const char *end = strstr(spelled, ", ");

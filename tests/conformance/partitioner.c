@@ -43,6 +43,18 @@ static const cJSON *at(const cJSON *o, const char *key)
 
 /* ---- running ------------------------------------------------------------------------------------------ */
 
+/* The plans of S-205 from 0; the first is the default. */
+static int method(const cJSON *o, const char *key)
+{
+    static const char *const words[] = { "ExplicitBatch", "IndexParallel", "OperandPassthrough",
+                                         "TrivialSlicedOperand", "IndexPassthrough" };
+    const char *given = field_text(o, key);
+    for (int k = 0; k < (int)COUNTOF(words); k++)
+        if (strcmp(given, words[k]) == 0)
+            return k;
+    return 0;
+}
+
 static void read_options(const cJSON *json, struct partition_options *p)
 {
     const cJSON *o = at(json, "options"), *x;
@@ -58,6 +70,8 @@ static void read_options(const cJSON *json, struct partition_options *p)
     x = at(o, "conv_halo_exchange_always_on_lhs");
     if (x)
         p->halo_always_on_lhs = cJSON_IsTrue(x);
+    p->gather_method = method(o, "gather_method");
+    p->scatter_method = method(o, "scatter_method");
 }
 
 static void run(struct one_case *c)

@@ -302,7 +302,7 @@ static void fail_with(const char *text, const char *why)
     fail_msg("%s", why);
 }
 
-static void verify_text(const char *text, int64_t seed)
+static void verify_with(const char *text, int64_t seed, const struct partition_options *given)
 {
     struct ir *ir = ir_new();
     struct diag *d = diag_new();
@@ -310,10 +310,8 @@ static void verify_text(const char *text, int64_t seed)
     struct graph *g = m ? graph_prepare(m, false, NULL, d) : NULL;
     struct propagation_options po = { .spmd = true, .none = true };
     struct propagation *p = g ? propagate(g, &po, NULL, d) : NULL;
-    struct partition_options o;
-    partition_options_default(&o);
+    struct partition_options o = *given;
     o.num_partitions = m ? m->num_partitions : 1;
-    o.full = seed % 2 == 0;
     struct program *pr = p ? partition(p, &o, NULL, d) : NULL;
     struct verify_result r;
     memset(&r, 0, sizeof r);
@@ -331,6 +329,87 @@ static void verify_text(const char *text, int64_t seed)
     module_free(m);
     diag_free(d);
     ir_free(ir);
+}
+
+static void verify_text(const char *text, int64_t seed)
+{
+    struct partition_options o;
+    partition_options_default(&o);
+    o.full = seed % 2 == 0;
+    if (seed % 3 == 0) { /* products as loops, in each of their forms */
+        o.windowed_einsum_mib = 0;
+        o.unroll = seed % 4 == 1;
+        o.bidirectional = seed % 4 == 2;
+    }
+    verify_with(text, seed, &o);
+}
+
+/* Cases that random ones meet once in ten thousand. */
+static const char *const rare[] = {
+    /* loops over four devices: gathered free, contracting and batch dims, scattered results */
+    "HloModule m, num_partitions=4\n\nENTRY e {\n"
+    "  a = f32[10,9] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+    "  b = f32[9,7] parameter(1), sharding={devices=[1,4]<=[4]}\n"
+    "  c = f32[9,7] parameter(2), sharding={devices=[4,1]<=[4]}\n"
+    "  d = f32[10,7] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "sharding={devices=[4,1]<=[4]}\n"
+    "  f = f32[10,7] dot(a, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "sharding={devices=[4,1]<=[4]}\n"
+    "  g = f32[10,9] parameter(3), sharding={devices=[1,4]<=[4]}\n"
+    "  h = f32[10,7] dot(g, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "sharding={devices=[4,1]<=[4]}\n"
+    "  i = f32[10,7] dot(g, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "sharding={devices=[1,4]<=[4]}\n"
+    "  k = f32[5,10,9] parameter(4), sharding={devices=[1,4,1]<=[4]}\n"
+    "  l = f32[5,7,9] parameter(5), sharding={devices=[4,1,1]<=[4]}\n"
+    "  n = f32[5,10,7] dot(k, l), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+    "lhs_contracting_dims={2}, rhs_contracting_dims={2}, sharding={devices=[1,4,1]<=[4]}\n"
+    "  ROOT t = (f32[10,7], f32[10,7], f32[10,7], f32[10,7], f32[5,10,7]) tuple(d, f, h, i, n), "
+    "sharding={{devices=[4,1]<=[4]}, {devices=[4,1]<=[4]}, {devices=[4,1]<=[4]}, "
+    "{devices=[1,4]<=[4]}, {devices=[1,4,1]<=[4]}}\n}\n",
+    /* a sum that is to be cut on a dimension that is tiled inside the groups too */
+    "HloModule m, num_partitions=6\n\nENTRY e {\n"
+    "  p = f32[5,6,7] parameter(0), sharding={devices=[3,1,2]<=[6]}\n"
+    "  q = f32[5,6,7] parameter(1), sharding={devices=[3,1,2]<=[6]}\n"
+    "  ROOT v = f32[5,6,6] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+    "lhs_contracting_dims={2}, rhs_contracting_dims={2}, sharding={devices=[2,3,1]<=[3,2]T(1,0)}\n}\n",
+    /* the sum is cut, and the cut is summed over the copies of the output */
+    "HloModule m, num_partitions=8\n\nENTRY e {\n"
+    "  p = f32[16,32] parameter(0), sharding={devices=[1,4,2]<=[8] last_tile_dim_replicate}\n"
+    "  q = f32[32,16] parameter(1), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}\n"
+    "  ROOT v = f32[16,16] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "sharding={devices=[2,2,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n}\n",
+    /* partial sums over a spatial dimension of operands in copies */
+    "HloModule m, num_partitions=4\n\nENTRY e {\n"
+    "  p = f32[2,2,5] parameter(0), sharding={devices=[1,1,2,2]<=[4] last_tile_dim_replicate}\n"
+    "  q = f32[1,4,3] parameter(1), sharding={devices=[1,2,2]<=[2,2]T(1,0)}\n"
+    "  ROOT v = f32[2,4,7] convolution(p, q), window={size=3 stride=1 pad=2_2 rhs_reversal=1}, "
+    "dim_labels=bf0_io0->bf0, feature_group_count=2, "
+    "sharding={devices=[1,2,1,2]3,1,0,2 last_tile_dim_replicate}\n}\n",
+    /* compact halo with leading padding of different lengths */
+    "HloModule m, num_partitions=5\n\nENTRY e {\n"
+    "  p = f32[1,2] parameter(0), sharding={devices=[1,5]<=[5]}\n"
+    "  z = f32[] parameter(1), sharding={replicated}\n"
+    "  ROOT v = f32[8,2] pad(p, z), padding=5_2_0x0_0, sharding={devices=[5,1]<=[5]}\n}\n",
+    /* all data cut off at the left, padding of the shards behind it */
+    "HloModule m, num_partitions=3\n\nENTRY e {\n"
+    "  p = f32[5,2] parameter(0), sharding={devices=[3,1]<=[3]}\n"
+    "  z = f32[] parameter(1), sharding={replicated}\n"
+    "  ROOT v = f32[2,2] pad(p, z), padding=-5_2_0x0_0, sharding={devices=[3,1]<=[3]}\n}\n",
+};
+
+static void rare_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNTOF(rare); i++)
+        for (int form = 0; form < 4; form++) {
+            struct partition_options o;
+            partition_options_default(&o);
+            o.windowed_einsum_mib = form == 0 ? 100000 : 0;
+            o.unroll = form == 2;
+            o.bidirectional = form == 3;
+            verify_with(rare[i], (int64_t)i, &o);
+        }
 }
 
 static void random_operations(void **state)
@@ -352,6 +431,6 @@ static void random_operations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_operations) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rare_cases), cmocka_unit_test(random_operations) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,6 +150,47 @@ static void test_remat_note(void **state)
     setup_free(&t);
 }
 
+/* Two replicas of two partitions (X-110): sums and gathers get a group a replica, exchanges keep
+ * theirs. */
+static void test_replicas(void **state)
+{
+    (void)state;
+    struct partition_options o;
+    partition_options_default(&o);
+    o.full = false;
+    o.replica_count = 2;
+    struct setup t;
+    setup_partition(&t,
+                    "HloModule m\n"
+                    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
+                    "ENTRY e {\n  x = f32[4,4] parameter(0), sharding={devices=[2,1]<=[2]}\n"
+                    "  c = f32[] constant(0), sharding={replicated}\n"
+                    "  s = f32[4] reduce(x, c), dimensions={0}, to_apply=add, sharding={replicated}\n"
+                    "  g = f32[4,4] copy(x), sharding={replicated}\n"
+                    "  a = f32[4,4] copy(x), sharding={devices=[1,2]<=[2]}\n"
+                    "  p = f32[4,4] copy(x), sharding={devices=[2,1]1,0}\n"
+                    "  ROOT t = (f32[4], f32[4,4], f32[4,4], f32[4,4]) tuple(s, g, a, p), "
+                    "sharding={{replicated}, {replicated}, {devices=[1,2]<=[2]}, {devices=[2,1]1,0}}\n}\n",
+                    2, &o);
+    assert_non_null(t.program);
+    assert_int_equal(t.program->module->replica_count, 2);
+    struct collective *list;
+    int64_t total, n = collectives_list(t.program->module, 2, 2, &t.arena, &list, &total);
+    assert_int_equal(n, 4);
+    for (int64_t i = 0; i < n; i++) {
+        bool both = list[i].kind == OP_ALL_REDUCE || list[i].kind == OP_ALL_GATHER;
+        if (list[i].kind == OP_COLLECTIVE_PERMUTE) {
+            assert_int_equal(list[i].group_size, 2);
+            continue;
+        }
+        assert_int_equal(list[i].ngroups, both ? 2 : 1);
+        assert_int_equal(list[i].group_size, 2);
+        for (int64_t c = 0; c < (both ? 4 : 2); c++)
+            assert_int_equal(order_device(t.ir->shardings, list[i].groups.order, c), c);
+    }
+    setup_free(&t);
+}
+
 /* ---- control flow ------------------------------------------------------------------------------------------- */
 
 static const char *const loop =
@@ -480,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counters),        cmocka_unit_test(test_uneven_million),
         cmocka_unit_test(test_program_text),    cmocka_unit_test(test_remat_note),
+        cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_while),           cmocka_unit_test(test_conditional),
         cmocka_unit_test(test_manual_region),   cmocka_unit_test(test_manual_subgroup),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_reduce_scatter),

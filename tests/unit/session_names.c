@@ -26,7 +26,7 @@ static const char TEXT[] = "HloModule names\n"
                            "  Arg_1.2 = f32[4] parameter(1), metadata={op_name=\"x\"}\n"
                            "  dot.1 = f32[4] add(Arg_0.1, Arg_1.2), metadata={op_name=\"jit(f)/jit(main)/layer0/mlp/add\" "
                            "source_file=\"m.py\" source_line=7}\n"
-                           "  c.2 = f32[4] call(dot.1), to_apply=half\n"
+                           "  c.2 = f32[4] call(dot.1), to_apply=half, metadata={op_name=\"jit(f)/jit(main)/layer1/mlp/add\"}\n"
                            "  c.3 = f32[4] call(c.2), to_apply=other\n"
                            "  m.4 = f32[4] multiply(c.3, dot.1), metadata={op_name=\"jit(f)/jit(main)/layer1/mlp/mul\"}\n"
                            "  ROOT t = (f32[4], (f32[4], f32[4])) custom-call(m.4), custom_call_target=\"t\"\n"
@@ -87,13 +87,14 @@ static void names(void **state)
     assert_string_equal(selected("layer0/mlp/add"), "dot.1");
     assert_string_equal(selected("\"dot.1\""), "dot.1");
     assert_string_equal(selected("mul"), "m.4");
+    assert_string_equal(selected("other/p"), selected("other/p.1")); /* as written, and as made unique */
 }
 
 static void wrong_names(void **state)
 {
     (void)state;
     assert_string_equal(selected("dot.7"), "!no tensor is named 'dot.7' | did you mean 'dot.1'?");
-    assert_non_null(strstr(selected("p"), "several instructions are named 'p' | half/p, other/p"));
+    assert_non_null(strstr(selected("mlp/add"), "several instructions are named 'mlp/add' | main/dot.1, main/c.2"));
     assert_non_null(strstr(selected("half/m.4"), "!this computation has no instruction 'm.4'"));
     assert_non_null(strstr(selected("zzzzz"), "parameters: params['w1'], x"));
     assert_non_null(strstr(selected("op:subtrct"), "did you mean 'subtract'"));
@@ -111,7 +112,7 @@ static void selections(void **state)
     assert_string_equal(selected("c.*"), "c.2 c.3");
     assert_string_equal(selected("half/*"), "half/p half/dot.1 half/only");
     assert_string_equal(selected("scope:layer0/*"), "dot.1");
-    assert_string_equal(selected("scope:*mlp*"), "dot.1 m.4");
+    assert_string_equal(selected("scope:*mlp*"), "dot.1 c.2 m.4");
     assert_string_equal(selected("in(c.2,1)"), "dot.1 c.2");
     assert_string_equal(selected("in(c.2)"), "Arg_0.1 Arg_1.2 dot.1 c.2");
     assert_string_equal(selected("out(dot.1,1)"), "dot.1 c.2 m.4");

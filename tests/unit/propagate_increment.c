@@ -1,0 +1,238 @@
+/* Exact increments: random sequences of edits, each compared with the edited module propagated from
+ * scratch. Writes, times, causes, sweeps must all be the same. */
+#include <dirent.h>
+
+#include "propagate/internal.h"
+#include "propagate_support.h"
+
+static uint64_t state_of_random = 1;
+
+static uint32_t random_below(uint32_t n)
+{
+    state_of_random = state_of_random * 6364136223846793005u + 1442695040888963407u;
+    return n ? (uint32_t)((state_of_random >> 33) % n) : 0;
+}
+
+struct tally {
+    int files, edits, increments, changed, writes_differ;
+    int64_t visits, differing, scratch;
+};
+
+/* ---- comparing --------------------------------------------------------------------------------------- */
+
+static void same_propagation(const struct ir *ir, const struct propagation *a, const struct propagation *b)
+{
+    const struct module *m = b->graph->module;
+    uint32_t n = module_ninstrs(m);
+    assert_int_equal(n, module_ninstrs(a->graph->module));
+    for (uint32_t k = 1; k <= n; k++) {
+        uint32_t na = a->first[k + 1] - a->first[k], nb = b->first[k + 1] - b->first[k];
+        for (uint32_t j = 0; j < na && j < nb; j++) {
+            const struct prop_write *x = &a->writes[a->first[k] + j], *y = &b->writes[b->first[k] + j];
+            if (time_compare(x->time, y->time, true) || x->rule != y->rule || x->leaf != y->leaf || x->cause.i != y->cause.i ||
+                x->before.i != y->before.i || x->after.i != y->after.i)
+                fail_msg("%s: write %u: (%d %d %u %d) rule %d leaf %d cause %u %u->%u, from scratch (%d %d %u %d) rule %d leaf %d cause %u %u->%u",
+                         name_text(ir, instr_at(m, (instr_id){ k })->name), j, x->time.stage, x->time.iteration, x->time.slot, x->time.seq,
+                         x->rule, x->leaf, x->cause.i, x->before.i, x->after.i, y->time.stage, y->time.iteration, y->time.slot,
+                         y->time.seq, y->rule, y->leaf, y->cause.i, y->before.i, y->after.i);
+        }
+        if (na != nb) {
+            const struct prop_write *w = na > nb ? &a->writes[a->first[k] + nb] : &b->writes[b->first[k] + na];
+            fail_msg("%s: %u writes, from scratch %u: (%d %d %u %d) rule %d leaf %d cause %s %u->%u", name_text(ir, instr_at(m, (instr_id){ k })->name), na, nb,
+                     w->time.stage, w->time.iteration, w->time.slot, w->time.seq, w->rule, w->leaf,
+                     w->cause.i ? name_text(ir, instr_at(m, w->cause)->name) : "-", w->before.i, w->after.i);
+        }
+        for (uint32_t j = b->first[k]; a->final[k].i != b->final[k].i && j < b->first[k + 1]; j++)
+            print_message("    (%d %d %u) %u -> %u flags %d\n", b->writes[j].time.stage, b->writes[j].time.iteration, b->writes[j].time.slot, b->writes[j].before.i, b->writes[j].after.i, instr_at(m, (instr_id){ k })->flags);
+        if (a->final[k].i != b->final[k].i)
+            fail_msg("%s (%u): final %u, from scratch %u", name_text(ir, instr_at(m, (instr_id){ k })->name), k, a->final[k].i, b->final[k].i);
+        if (a->provided[k] != b->provided[k])
+            fail_msg("%s (%u): provided %d, from scratch %d; gone %d", name_text(ir, instr_at(m, (instr_id){ k })->name), k, a->provided[k], b->provided[k], b->state->facts[k].gone);
+    }
+    assert_memory_equal(a->first, b->first, (n + 2) * sizeof *a->first);
+    assert_memory_equal(a->writes, b->writes, a->nwrites * sizeof *a->writes);
+    assert_int_equal(a->nwrites, b->nwrites);
+    assert_int_equal(a->iterations, b->iterations);
+    assert_int_equal(a->changed, b->changed);
+    assert_memory_equal(a->mount->count, b->mount->count, sizeof a->mount->count);
+    assert_int_equal(a->mount->setup.n, b->mount->setup.n);
+}
+
+static struct propagation_options options_of(const struct module *m)
+{
+    return (struct propagation_options){ .spmd = true,
+                                         .nto_output = m->nto_output,
+                                         .to_output = m->to_output,
+                                         .nto_parameters = m->nto_parameters,
+                                         .to_parameters = m->to_parameters };
+}
+
+static struct propagation *from_scratch(const struct module *m, bool prepare, struct diag *d)
+{
+    struct propagation_options o = options_of(m);
+    struct graph *g = graph_prepare(m, prepare, NULL, d);
+    return g ? propagate(g, &o, NULL, d) : NULL;
+}
+
+/* ---- edits -------------------------------------------------------------------------------------------- */
+
+/* Splits some dimensions over `devices`, in a random order, with copies or without. */
+static sharding_id random_sharding(struct bed *b, const struct shape *shape, int64_t devices)
+{
+    struct str s = STR_IN(&b->arena);
+    int64_t left = devices, dims[64];
+    if (shape->rank > 60 || !random_below(8))
+        return sharding_replicated(b->ir->shardings);
+    for (int d = 0; d < shape->rank; d++) {
+        dims[d] = 1;
+        while (left % 2 == 0 && !random_below(3)) {
+            dims[d] *= 2;
+            left /= 2;
+        }
+    }
+    if (left == devices)
+        return sharding_replicated(b->ir->shardings);
+    str_adds(&s, "{devices=[");
+    for (int d = 0; d < shape->rank; d++)
+        str_addf(&s, "%s%d", d ? "," : "", (int)dims[d]);
+    if (left > 1)
+        str_addf(&s, ",%d", (int)left);
+    if (devices % 2 == 0 && random_below(2))
+        str_addf(&s, "]<=[2,%d]T(1,0)", (int)(devices / 2));
+    else
+        str_addf(&s, "]<=[%d]", (int)devices);
+    str_adds(&s, left > 1 ? " last_tile_dim_replicate}" : "}");
+    return bed_sharding(b, str_text(&s), s.n);
+}
+
+/* As annotate() does for shard and unshard. */
+static void hold_parameter(struct module *m, instr_id i)
+{
+    const struct computation *entry = comp_at(m, m->entry);
+    bool any = false;
+    for (int64_t k = 0; k < m->nto_parameters; k++)
+        any = any || m->to_parameters[k];
+    for (uint32_t k = 0; any && k < entry->nparams; k++) {
+        if (entry->params[k].i != i.i)
+            continue;
+        bool *v = ARENA_ARRAY(&m->arena, bool, entry->nparams);
+        for (uint32_t j = 0; j < entry->nparams; j++)
+            v[j] = m->nto_parameters == 1 ? m->to_parameters[0] : j < m->nto_parameters && m->to_parameters[j];
+        v[k] = false;
+        m->to_parameters = v;
+        m->nto_parameters = entry->nparams;
+    }
+}
+
+static void run_edits(struct bed *b, int n, struct tally *t)
+{
+    struct module *m = module_clone(b->module);
+    int64_t devices = m->num_partitions > 1 ? m->num_partitions : 8;
+    struct propagation *now = from_scratch(m, b->prepare, b->diag);
+    assert_non_null(now);
+    VEC(struct prop_edit) made = { 0 }; /* what can be taken back */
+    for (int e = 0; e < n; e++) {
+        struct prop_edit edits[3];
+        int count = 1 + (int)(random_below(5) == 0) + (int)(random_below(9) == 0), chosen = 0;
+        for (int k = 0; k < count; k++) {
+            struct prop_edit x = { 0 };
+            if (made.n && random_below(3) == 0)
+                x.loaded = made.v[random_below((uint32_t)made.n)].loaded;
+            else
+                x.loaded.i = 1 + random_below(module_ninstrs(m));
+            struct instr *ins = instr_at(m, x.loaded);
+            bool twice = false;
+            for (int j = 0; j < chosen; j++)
+                twice = twice || edits[j].loaded.i == x.loaded.i;
+            bool called = ins->comp.i != m->entry.i && (ins->op == OP_PARAMETER || instr_is_root(m, x.loaded));
+            if (twice || called || instr_shape(m, x.loaded)->kind != SHAPE_ARRAY || ins->op == OP_CUSTOM_CALL ||
+                (ins->note && ins->note->leaves))
+                continue;
+            x.was = ins->sharding;
+            x.is = x.was.i && random_below(2) ? (sharding_id){ 0 } : random_sharding(b, instr_shape(m, x.loaded), devices);
+            ins->sharding = x.is;
+            ins->note = NULL;
+            if (x.is.i && random_below(2))
+                hold_parameter(m, x.loaded);
+            edits[chosen++] = x;
+            vec_push(&b->arena, &made, x);
+        }
+        if (!chosen)
+            continue;
+        struct propagation_options o = options_of(m);
+        struct propagation *scratch = from_scratch(m, b->prepare, b->diag);
+        struct propagation *step = propagate_increment(now, chosen, edits, &o, NULL);
+        t->edits++;
+        if (getenv("GSPMD_ONLY"))
+            for (int k = 0; k < chosen; k++)
+                print_message("  edit %d.%d: %s (%s%s) %s -> %s%s\n", e, k, name_text(b->ir, instr_at(m, edits[k].loaded)->name),
+                              op_name((enum op_kind)instr_at(m, edits[k].loaded)->op), instr_is_root(m, edits[k].loaded) ? ", root" : "", bed_spelled(b, edits[k].was),
+                              bed_spelled(b, edits[k].is), step ? "" : "  from scratch");
+        assert_non_null(scratch);
+        if (step) {
+            t->increments++;
+            t->changed += step->nwrites != now->nwrites || memcmp(step->final, now->final, (module_ninstrs(now->graph->module) + 1) * sizeof *now->final);
+            t->visits += step->visits;
+            t->differing += step->differing;
+            t->scratch += scratch->visits;
+            assert_true(step->visits <= 3 * step->differing);
+            same_propagation(b->ir, step, scratch);
+        }
+        propagation_free(now);
+        if (step)
+            propagation_free(scratch);
+        now = step ? step : scratch;
+    }
+    propagation_free(now);
+    module_free(m);
+}
+
+static void say(const char *what, const struct tally *t)
+{
+    print_message("%s: %d modules, %d edits, %d incremental, %d changed something; visits %lld (differing %lld) instead of %lld\n", what,
+                  t->files, t->edits, t->increments, t->changed, (long long)t->visits, (long long)t->differing, (long long)t->scratch);
+}
+
+static void test_dumps(void **state)
+{
+    (void)state;
+    const char *shared = getenv("GSPMD_SHARED"), *only = getenv("GSPMD_ONLY"), *times = getenv("GSPMD_EDITS");
+    char folder[2048], path[4096];
+    struct tally t = { 0 };
+    (void)snprintf(folder, sizeof folder, "%s/inputs", shared ? shared : "../shared");
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        print_message("no dumps in %s: skipped\n", folder);
+        skip();
+        return;
+    }
+    increment_poison = UINT32_MAX - 1;
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        if (!(strstr(e->d_name, "_small.hlo") || (only && strstr(e->d_name, ".hlo"))) || strstr(e->d_name, "after_spmd") || (only && strncmp(e->d_name, only, strlen(only))))
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        struct bed b = { .ir = ir_new(), .diag = diag_new(), .prepare = true };
+        b.module = module_load(b.ir, path, NULL, b.diag);
+        if (!b.module) { /* a dump that lacks something by design */
+            bed_free(&b);
+            continue;
+        }
+        if (only)
+            print_message("%s\n", e->d_name);
+        run_edits(&b, times ? atoi(times) : 12, &t);
+        bed_free(&b);
+        t.files++;
+    }
+    (void)closedir(dir);
+    increment_poison = 0;
+    say("dumps", &t);
+    assert_true(t.increments * 3 > t.edits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dumps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* A document's results after edits, undo and redo are those of the same strategy from scratch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/internal.h"
+
+static uint64_t state_of_random = 7;
+
+static uint32_t random_below(uint32_t n)
+{
+    state_of_random = state_of_random * 6364136223846793005u + 1442695040888963407u;
+    return n ? (uint32_t)((state_of_random >> 33) % n) : 0;
+}
+
+struct bench {
+    struct document *doc, *plain; /* plain: the same edits, always from scratch */
+    struct diag *d;
+};
+
+static sharding_id spec_of(struct document *doc, const struct shape *shape, char *text, size_t size)
+{
+    static const char *const axes[] = { "_", "_", "data", "model" };
+    size_t n = 0;
+    bool data = false, model = false;
+    n += (size_t)snprintf(text + n, size - n, "[");
+    for (int d = 0; d < shape->rank; d++) {
+        uint32_t k = random_below(4);
+        if ((k == 2 && data) || (k == 3 && model))
+            k = 0;
+        data = data || k == 2;
+        model = model || k == 3;
+        n += (size_t)snprintf(text + n, size - n, "%s%s", d ? "," : "", axes[k]);
+    }
+    (void)snprintf(text + n, size - n, "]");
+    struct source src = { .name = "spec", .text = text, .len = strlen(text) };
+    const struct strategy *s = document_strategy(doc);
+    struct axes_spec spec;
+    sharding_id out;
+    size_t used;
+    assert_true(sharding_spec_parse(document_ir(doc)->shardings, s->meshes, s->nmeshes, shape->rank, &src, 0, text, strlen(text),
+                                    &used, &out, &spec, NULL));
+    return out;
+}
+
+static void annotate_both(struct bench *b, instr_id i, bool off)
+{
+    char text[256];
+    uint64_t before = state_of_random, after = 0;
+    for (int k = 0; k < 2; k++) {
+        struct document *doc = k ? b->plain : b->doc;
+        const struct shape *shape = shape_get(document_ir(doc), instr_at(document_module(doc), i)->shape);
+        struct annotation a = { .kind = off ? ANNOTATE_UNSHARD : ANNOTATE_SHARD, .target = i, .leaf = -1 };
+        state_of_random = before;
+        if (!off)
+            a.sharding = spec_of(doc, shape, text, sizeof text);
+        after = state_of_random;
+        bool ok = edit_annotate(doc, 1, &a, off ? NULL : text, "edit", NULL);
+        (void)ok; /* nothing to take away: both refuse */
+    }
+    state_of_random = after;
+}
+
+static void same_results(struct bench *b)
+{
+    const struct propagation *p = document_propagation(b->doc, NULL, b->d), *q = document_propagation(b->plain, NULL, b->d);
+    assert_non_null(p);
+    assert_non_null(q);
+    uint32_t n = module_ninstrs(p->graph->module);
+    assert_int_equal(n, module_ninstrs(q->graph->module));
+    assert_int_equal(p->nwrites, q->nwrites);
+    assert_memory_equal(p->first, q->first, (n + 2) * sizeof *p->first);
+    for (uint32_t k = 1; k <= n; k++) { /* two tables of shardings: ids differ, words do not */
+        struct arena tmp = { 0 };
+        struct str x = STR_IN(&tmp), y = STR_IN(&tmp);
+        if (p->final[k].i)
+            sharding_print(document_ir(b->doc)->shardings, p->final[k], NULL, false, &x);
+        if (q->final[k].i)
+            sharding_print(document_ir(b->plain)->shardings, q->final[k], NULL, false, &y);
+        assert_string_equal(str_text(&x), str_text(&y));
+        arena_free(&tmp);
+        for (uint32_t w = p->first[k]; w < p->first[k + 1]; w++) {
+            assert_memory_equal(&p->writes[w].time, &q->writes[w].time, sizeof p->writes[w].time);
+            assert_int_equal(p->writes[w].cause.i, q->writes[w].cause.i);
+            assert_int_equal(p->writes[w].rule, q->writes[w].rule);
+        }
+        struct tensor_view v, u;
+        if (k > module_ninstrs(document_module(b->doc)))
+            continue;
+        assert_true(document_view(b->doc, (instr_id){ k }, 0, &v, NULL, NULL));
+        assert_true(document_view(b->plain, (instr_id){ k }, 0, &u, NULL, NULL));
+        assert_int_equal(v.origin, u.origin);
+    }
+}
+
+static bool bench_open(struct bench *b, const char *path)
+{
+    *b = (struct bench){ document_new(), document_new(), diag_new() };
+    if (!document_load(b->doc, path, NULL, b->d) || !document_load(b->plain, path, NULL, b->d))
+        return false;
+    b->plain->from_scratch = true;
+    for (int k = 0; k < 2; k++) {
+        struct document *doc = k ? b->plain : b->doc;
+        struct mesh m = { .name = "", .naxes = 2, .axes = { { "data", 2 }, { "model", 4 } } };
+        m.order = order_iota(document_ir(doc)->shardings, 8);
+        if (!edit_mesh(doc, &m, "mesh", NULL))
+            return false;
+    }
+    return true;
+}
+
+static void bench_free(struct bench *b)
+{
+    document_free(b->doc);
+    document_free(b->plain);
+    diag_free(b->d);
+}
+
+static void edit_at_random(struct bench *b, int edits)
+{
+    const struct module *m = document_module(b->doc);
+    same_results(b);
+    for (int e = 0; e < edits; e++) {
+        uint32_t what = random_below(10);
+        instr_id i = { 1 + random_below(module_ninstrs(m)) };
+        if (what < 2) {
+            assert_int_equal(edit_undo(b->doc, NULL), edit_undo(b->plain, NULL));
+        } else if (what == 2) {
+            assert_int_equal(edit_redo(b->doc, NULL), edit_redo(b->plain, NULL));
+        } else if (what == 3) {
+            for (int k = 0; k < 2; k++) {
+                struct document *doc = k ? b->plain : b->doc;
+                struct options o = document_strategy(doc)->options;
+                o.to_output = e % 3 - 1;
+                assert_true(edit_options(doc, &o, "set", NULL));
+            }
+        } else if (instr_shape(m, i)->kind == SHAPE_ARRAY) {
+            annotate_both(b, i, what == 4);
+        }
+        same_results(b);
+    }
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "models/mlp.json", "models/attention.json", "models/transformer_layer.hlo" };
+    int64_t computed = 0, increments = 0;
+    for (size_t k = 0; k < COUNTOF(paths); k++)
+        for (int round = 0; round < 6; round++) {
+            struct bench b;
+            if (!bench_open(&b, paths[k])) {
+                print_message("%s cannot be opened here: skipped\n", paths[k]);
+                bench_free(&b);
+                break;
+            }
+            edit_at_random(&b, 25);
+            computed += b.doc->computations;
+            increments += b.doc->increments;
+            assert_int_equal(b.plain->increments, 0);
+            bench_free(&b);
+        }
+    print_message("%lld propagations, %lld of them increments\n", (long long)computed, (long long)increments);
+    assert_true(increments * 2 > computed);
+}
+
+/* An increment outlives the result that it started from. */
+static void test_base_goes_first(void **state)
+{
+    (void)state;
+    struct bench b;
+    if (!bench_open(&b, "models/transformer_layer.hlo"))
+        skip();
+    same_results(&b);
+    for (int k = 0; k < 200; k++) { /* more than are kept */
+        instr_id i = { 1 + (uint32_t)k % 20 };
+        if (instr_shape(document_module(b.doc), i)->kind == SHAPE_ARRAY)
+            annotate_both(&b, i, false);
+        assert_non_null(document_propagation(b.doc, NULL, b.d));
+    }
+    same_results(&b);
+    bench_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_base_goes_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
