@@ -7,19 +7,22 @@
 bool arg_select(struct call *c, int k, instr_id **list, int64_t *n)
 {
     const struct word *w = &c->args[k];
-    const char *text = w->quoted ? arena_strndup(&c->arena, c->src->text + w->off, w->len) : w->text;
-    return select_instrs(c->sh->doc, text, strlen(text), c->src, w->off, false, &c->arena, list, n, c->d);
+    const char *text =
+        w->quoted ? arena_strndup(&c->arena, c->src->text + w->off, w->len) : w->text;
+    return select_instrs(c->sh->doc, text, strlen(text), c->src, w->off, false, &c->arena, list, n,
+                         c->d);
 }
 
 bool arg_tensor(struct call *c, int k, instr_id *i, int64_t *leaf)
 {
     const struct word *w = &c->args[k];
-    const char *text = w->quoted ? arena_strndup(&c->arena, c->src->text + w->off, w->len) : w->text;
+    const char *text =
+        w->quoted ? arena_strndup(&c->arena, c->src->text + w->off, w->len) : w->text;
     return select_tensor(c->sh->doc, text, strlen(text), c->src, w->off, i, leaf, c->d);
 }
 
-bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_id shape, sharding_id *out_spec,
-               uint64_t *open)
+bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_id shape,
+               sharding_id *out_spec, uint64_t *open)
 {
     struct document *doc = c->sh->doc;
     const struct strategy *s = document_strategy(doc);
@@ -28,9 +31,11 @@ bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_i
     struct axes_spec spec = { 0 };
     size_t used = 0;
     diag_stage(c->d, "usage"); /* what is wrong here is wrong in the command, whichever it is */
-    int nmeshes = s->nmeshes > 0 && s->meshes[0].naxes > 0 ? s->nmeshes : s->nmeshes > 1 ? s->nmeshes : 0;
-    if (!sharding_spec_parse(document_ir(doc)->shardings, s->meshes, nmeshes, rank, c->src, off, text, n, &used,
-                             out_spec, &spec, c->d))
+    int nmeshes = s->nmeshes > 0 && s->meshes[0].naxes > 0 ? s->nmeshes
+                  : s->nmeshes > 1                         ? s->nmeshes
+                                                           : 0;
+    if (!sharding_spec_parse(document_ir(doc)->shardings, s->meshes, nmeshes, rank, c->src, off,
+                             text, n, &used, out_spec, &spec, c->d))
         return false;
     while (used < n && (text[used] == ' ' || text[used] == '\t'))
         used++;
@@ -38,8 +43,8 @@ bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_i
         return diag_error(c->d, c->src, (struct span){ off + (uint32_t)used, (uint32_t)(n - used) },
                           "this is left over behind the sharding");
     if (v && v->kind == SHAPE_ARRAY && out_spec->i &&
-        !sharding_fits(document_ir(doc)->shardings, *out_spec, rank, v->dims, document_devices(doc), c->src,
-                       (struct span){ off, (uint32_t)n }, c->d))
+        !sharding_fits(document_ir(doc)->shardings, *out_spec, rank, v->dims, document_devices(doc),
+                       c->src, (struct span){ off, (uint32_t)n }, c->d))
         return false;
     *open = spec.open;
     return true;

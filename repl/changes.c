@@ -33,7 +33,8 @@ int64_t compare_shardings(struct call *c, const struct propagation *a, const str
     const struct module *m = document_module(c->sh->doc);
     for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
         instr_id i = { k };
-        uint32_t na = a->graph->start[k + 1] - a->graph->start[k], nb = b->graph->start[k + 1] - b->graph->start[k];
+        uint32_t na = a->graph->start[k + 1] - a->graph->start[k],
+                 nb = b->graph->start[k + 1] - b->graph->start[k];
         for (uint32_t site = 0; site < (na > nb ? na : nb); site++) {
             struct change x = { i, final_of(a, i, site), final_of(b, i, site) };
             if (same_layout(c, x.before, x.after))
@@ -67,9 +68,10 @@ static void say_shardings(struct call *c, const struct strategy *before)
     struct str s = STR_IN(&c->arena);
     int shown = 0;
     for (int64_t k = 0; k < n && s.n < 70 && shown < 4; k++, shown++)
-        str_addf(&s, "%s%s %s", k ? ", " : "", tensor_name(c, list[k].instr), list[k].after.i ? spelled(c, list[k].after) : "replicated");
-    out(c, "%s of %u shardings changed: %s%s\n", with_commas(&c->arena, n), module_ninstrs(document_module(doc)),
-        str_text(&s), shown < n ? ", ..." : "");
+        str_addf(&s, "%s%s %s", k ? ", " : "", tensor_name(c, list[k].instr),
+                 list[k].after.i ? spelled(c, list[k].after) : "replicated");
+    out(c, "%s of %u shardings changed: %s%s\n", with_commas(&c->arena, n),
+        module_ninstrs(document_module(doc)), str_text(&s), shown < n ? ", ..." : "");
 }
 
 /* Line 3: collectives before and after. */
@@ -93,11 +95,14 @@ static void say_collectives(struct call *c, const struct strategy *before)
     if (n == 0 && (!had || n0 == 0))
         return;
     if (!had || (n == n0 && total == total0))
-        out(c, "collectives: %" PRId64 "%s, %s a device\n", n, had ? " as before" : "", nice_bytes(a, total));
+        out(c, "collectives: %" PRId64 "%s, %s a device\n", n, had ? " as before" : "",
+            nice_bytes(a, total));
     else if (n == n0)
-        out(c, "collectives: %" PRId64 " as before, %s -> %s a device\n", n, nice_bytes(a, total0), nice_bytes(a, total));
+        out(c, "collectives: %" PRId64 " as before, %s -> %s a device\n", n, nice_bytes(a, total0),
+            nice_bytes(a, total));
     else
-        out(c, "collectives: %" PRId64 " -> %" PRId64 ", %s -> %s a device\n", n0, n, nice_bytes(a, total0), nice_bytes(a, total));
+        out(c, "collectives: %" PRId64 " -> %" PRId64 ", %s -> %s a device\n", n0, n,
+            nice_bytes(a, total0), nice_bytes(a, total));
 }
 
 int change_finish(struct call *c, const struct strategy *before)

@@ -1,5 +1,6 @@
 /* Questions about how shardings came to be: step, back and run-to through the history of changes,
  * conflicts, coverage. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "repl/commands.h"
@@ -358,13 +359,14 @@ static int without_seed(struct call *c, const struct covered *x, const struct an
     return count;
 }
 
-static int64_t changes_without(struct call *c, const struct propagation *p, int n, const struct annotation *list)
+static int64_t changes_without(struct call *c, const struct propagation *p, int n, const struct annotation *list, int64_t *work)
 {
     struct trial t;
     struct change *changed;
     if (!document_try(c->sh->doc, n, list, &t, call_tick(c), NULL))
         return -1;
     int64_t changes = compare_shardings(c, p, t.prop, &changed);
+    *work += t.prop->visits;
     trial_free(&t);
     return changes;
 }
@@ -373,33 +375,40 @@ static int64_t changes_without(struct call *c, const struct propagation *p, int 
 static void try_without(struct call *c, const struct propagation *p, struct covered *list, int64_t n)
 {
     const struct strategy *s = document_strategy(c->sh->doc);
-    int64_t work = 0, each = module_ninstrs(p->graph->module);
+    int64_t work = 0;
     struct annotation *left = ARENA_ARRAY(&c->arena, struct annotation, s->nannotations + 1), *less;
     int nleft = s->nannotations, nless;
+    bool any = false;
     for (int k = 0; k < nleft; k++) {
         left[k] = s->annotations[k];
         left[k].number = k;
     }
     for (int64_t k = 0; k < n; k++) {
-        if (!list[k].loaded.i || (!c->all && work > TRY_INSTRUCTIONS) || !tick_now(call_tick(c), "coverage", k, n))
-            continue;
-        work += each;
-        nless = without_seed(c, &list[k], s->annotations, s->nannotations, &less);
-        list[k].changes = changes_without(c, p, nless, less);
-        if (list[k].changes != 0)
+        if (!list[k].loaded.i || (!c->all && work > TRY_VISITS) || !tick_now(call_tick(c), "coverage", k, n))
             continue;
         nless = without_seed(c, &list[k], left, nleft, &less);
-        list[k].spare = changes_without(c, p, nless, less) == 0;
+        if (any) {
+            struct annotation *alone;
+            int nalone = without_seed(c, &list[k], s->annotations, s->nannotations, &alone);
+            list[k].changes = changes_without(c, p, nalone, alone, &work);
+        } else {
+            list[k].changes = changes_without(c, p, nless, less, &work);
+        }
+        list[k].spare = list[k].changes == 0 && (!any || changes_without(c, p, nless, less, &work) == 0);
         if (!list[k].spare)
             continue;
+        any = true;
         left = less;
         nleft = nless;
     }
 }
 
-static int by_reach(const struct covered *a, const struct covered *b)
+static int by_reach(const void *x, const void *y)
 {
-    return a->reach.reached < b->reach.reached ? 1 : a->reach.reached > b->reach.reached ? -1 : 0;
+    const struct covered *a = x, *b = y;
+    if (a->reach.reached != b->reach.reached)
+        return a->reach.reached < b->reach.reached ? 1 : -1;
+    return a->reach.seed.i < b->reach.seed.i ? -1 : a->reach.seed.i > b->reach.seed.i;
 }
 
 /* Annotations of the strategy and of the module, those that reached most first. */
@@ -414,11 +423,9 @@ static int64_t list_covered(struct call *c, const struct propagation *p, struct 
         struct covered x = { .reach = reach[k], .loaded = loaded, .annotation = own, .changes = -1 };
         if (own >= 0)
             x.loaded = document_strategy(c->sh->doc)->annotations[own].target;
-        int64_t j = count++;
-        for (; j > 0 && by_reach(&(*list)[j - 1], &x) > 0; j--)
-            (*list)[j] = (*list)[j - 1];
-        (*list)[j] = x;
+        (*list)[count++] = x;
     }
+    qsort(*list, (size_t)count, sizeof **list, by_reach);
     return count;
 }
 

@@ -6,15 +6,18 @@
 /* Permutes of more devices are told by their symbols, so that no answer grows with the mesh. */
 enum { MOST_LISTED_PAIRS = 4096 };
 
-/* ---- words for collectives ----------------------------------------------------------------------------- */
+/* ---- words for collectives
+ * ----------------------------------------------------------------------------- */
 
-const char *collective_axes(struct call *c, const struct collective *k, int *naxes, const char **names)
+const char *collective_axes(struct call *c, const struct collective *k, int *naxes,
+                            const char **names)
 {
     *naxes = 0;
     const struct mesh *mesh = document_mesh(c->sh->doc);
     if (!mesh || k->kind == OP_COLLECTIVE_PERMUTE || k->groups.naxes != 2)
         return "";
-    if (!mesh_axes_of_groups(document_ir(c->sh->doc)->shardings, mesh, k->groups, &c->arena, naxes, names))
+    if (!mesh_axes_of_groups(document_ir(c->sh->doc)->shardings, mesh, k->groups, &c->arena, naxes,
+                             names))
         return "";
     struct str s = STR_IN(&c->arena);
     for (int a = 0; a < *naxes; a++)
@@ -47,7 +50,11 @@ static const char *listed_groups(struct call *c, struct tiling groups)
     struct str s = STR_IN(&c->arena);
     for (int64_t g = 0; g < groups.dims[0]; g++)
         for (int64_t k = 0; k < groups.dims[1]; k++)
-            str_addf(&s, "%s%" PRId64, k ? "," : g ? "},{" : "{{", order_device(t, groups.order, g * groups.dims[1] + k));
+            str_addf(&s, "%s%" PRId64,
+                     k   ? ","
+                     : g ? "},{"
+                         : "{{",
+                     order_device(t, groups.order, g * groups.dims[1] + k));
     str_adds(&s, "}}");
     return str_text(&s);
 }
@@ -57,7 +64,8 @@ const char *groups_text(struct call *c, const struct collective *k)
     if (k->kind == OP_COLLECTIVE_PERMUTE)
         return NULL;
     if (k->groups.naxes == 2)
-        return has_short_form(c, k->groups) ? tiling_text(c, k->groups) : listed_groups(c, k->groups);
+        return has_short_form(c, k->groups) ? tiling_text(c, k->groups)
+                                            : listed_groups(c, k->groups);
     if (!k->raw)
         return NULL;
     if (k->raw->text)
@@ -85,7 +93,8 @@ const char *collective_label(struct call *c, const struct module *m, const struc
 instr_id served_by(struct call *c, const struct program *p, instr_id node)
 {
     const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
-    if (!p || !prop || !p->notes || node.i > module_ninstrs(p->module) || !p->notes[node.i].source.i)
+    if (!p || !prop || !p->notes || node.i > module_ninstrs(p->module) ||
+        !p->notes[node.i].source.i)
         return (instr_id){ 0 };
     instr_id source = prop->graph->origin[p->notes[node.i].source.i].source;
     return source.i <= module_ninstrs(document_module(c->sh->doc)) ? source : (instr_id){ 0 };
@@ -103,16 +112,18 @@ static const char *served_label(struct call *c, const struct program *p, instr_i
         if (!full)
             return label_of(c, i);
         /* JSON prints names exactly as loaded. */
-        str_addf(&s, "%s/%s", name_text(m->ir, comp_at(m, instr_at(m, i)->comp)->name), name_text(m->ir, instr_at(m, i)->name));
+        str_addf(&s, "%s/%s", name_text(m->ir, comp_at(m, instr_at(m, i)->comp)->name),
+                 name_text(m->ir, instr_at(m, i)->name));
         return str_text(&s);
     }
     instr_label(prop->graph->module, p->notes[node.i].source, !full, &s);
     return str_text(&s);
 }
 
-/* Pairs of a permute, as the exported program lists them: a device that keeps its piece is a pair, too.
- * -1: more than there is room for. */
-static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most, int64_t *out_pairs)
+/* Pairs of a permute, as the exported program lists them: a device that keeps its piece is a pair,
+ * too. -1: more than there is room for. */
+static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most,
+                          int64_t *out_pairs)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
     if (p->kind == PAIRS_LIST) {
@@ -129,7 +140,8 @@ static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t
     for (int64_t cell = 0; cell < cells; cell++) {
         int64_t to = cell;
         if (p->kind == PAIRS_SHIFT) {
-            int64_t size = p->from.dims[p->axis], limit = p->limit ? p->limit : size, i = cell / inner % size, at = i + p->shift;
+            int64_t size = p->from.dims[p->axis], limit = p->limit ? p->limit : size,
+                    i = cell / inner % size, at = i + p->shift;
             if (p->wrap)
                 at = (at % limit + limit) % limit;
             if (i >= limit || at < 0 || at >= limit)
@@ -137,7 +149,8 @@ static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t
             to = cell + (at - i) * inner;
         }
         out_pairs[2 * n] = order_device(t, p->from.order, cell);
-        out_pairs[2 * n++ + 1] = order_device(t, p->kind == PAIRS_TILINGS ? p->to.order : p->from.order, to);
+        out_pairs[2 * n++ + 1] =
+            order_device(t, p->kind == PAIRS_TILINGS ? p->to.order : p->from.order, to);
     }
     return n;
 }
@@ -181,7 +194,9 @@ static const char *pairs_words(struct call *c, const struct permute_pairs *p)
     int64_t pairs[64];
     int64_t n = p ? list_pairs(c, p, 32, pairs) : -1, shown = 0;
     if (n < 0)
-        return p && p->kind == PAIRS_SHIFT ? arena_printf(&c->arena, "by %" PRId64 " along %s", p->shift, tiling_text(c, p->from)) : "";
+        return p && p->kind == PAIRS_SHIFT ? arena_printf(&c->arena, "by %" PRId64 " along %s",
+                                                          p->shift, tiling_text(c, p->from))
+                                           : "";
     struct str s = STR_IN(&c->arena);
     for (int64_t k = 0; k < n; k++) {
         if (pairs[2 * k] == pairs[2 * k + 1])
@@ -203,13 +218,16 @@ const char *comms_summary(struct call *c, const struct collective *list, int64_t
     struct str s = STR_IN(&c->arena);
     for (int op = 0; op < OP_COUNT; op++)
         if (counts[op])
-            str_addf(&s, "%s%" PRId64 " %s", s.n ? ", " : "", counts[op], op_name((enum op_kind)op));
+            str_addf(&s, "%s%" PRId64 " %s", s.n ? ", " : "", counts[op],
+                     op_name((enum op_kind)op));
     if (!s.n)
         return "no collectives";
-    return arena_printf(&c->arena, "%s; %s sent by each device", str_text(&s), nice_bytes(&c->arena, total));
+    return arena_printf(&c->arena, "%s; %s sent by each device", str_text(&s),
+                        nice_bytes(&c->arena, total));
 }
 
-/* ---- comms -------------------------------------------------------------------------------------------- */
+/* ---- comms
+ * -------------------------------------------------------------------------------------------- */
 
 static const char *reducer_name(struct call *c, const struct module *m, instr_id i)
 {
@@ -225,7 +243,8 @@ struct axis_bytes {
     int64_t bytes;
 };
 
-static void json_collective(struct call *c, const struct module *m, const struct program *p, const struct collective *k)
+static void json_collective(struct call *c, const struct module *m, const struct program *p,
+                            const struct collective *k)
 {
     const struct instr *in = instr_at(m, k->instr);
     const char *names[MESH_MAX_AXES];
@@ -275,7 +294,8 @@ static void json_collective(struct call *c, const struct module *m, const struct
 }
 
 /* Bytes by axes: a collective over several axes counts under their names joined by a comma. */
-static struct axis_bytes *bytes_by_axes(struct call *c, const struct collective *list, int64_t n, int *count)
+static struct axis_bytes *bytes_by_axes(struct call *c, const struct collective *list, int64_t n,
+                                        int *count)
 {
     VEC(struct axis_bytes) v = { 0 };
     const char *names[MESH_MAX_AXES];
@@ -297,10 +317,11 @@ static struct axis_bytes *bytes_by_axes(struct call *c, const struct collective 
     return v.v;
 }
 
-void table_collectives(struct call *c, const struct module *m, const struct program *p, const struct collective *list,
-                       int64_t n)
+void table_collectives(struct call *c, const struct module *m, const struct program *p,
+                       const struct collective *list, int64_t n)
 {
-    static const char *const heads[] = { "collective", "name", "shape", ">bytes", "over", "times", "for", "because", NULL };
+    static const char *const heads[] = { "collective", "name", "shape",   ">bytes", "over",
+                                         "times",      "for",  "because", NULL };
     struct table t;
     table_init(&t, &c->arena, heads);
     const char *names[MESH_MAX_AXES];
@@ -313,8 +334,13 @@ void table_collectives(struct call *c, const struct module *m, const struct prog
         row[1] = collective_label(c, m, x);
         row[2] = shape_text(c, instr_at(m, x->instr)->shape);
         row[3] = with_commas(&c->arena, x->bytes);
-        row[4] = axes[0] ? axes : x->kind == OP_COLLECTIVE_PERMUTE ? pairs_words(c, x->pairs) : groups ? groups : "";
-        row[5] = !x->trip_known ? "x ?" : x->trip_count != 1 ? arena_printf(&c->arena, "x %" PRId64, x->trip_count) : "";
+        row[4] = axes[0]                            ? axes
+                 : x->kind == OP_COLLECTIVE_PERMUTE ? pairs_words(c, x->pairs)
+                 : groups                           ? groups
+                                                    : "";
+        row[5] = !x->trip_known       ? "x ?"
+                 : x->trip_count != 1 ? arena_printf(&c->arena, "x %" PRId64, x->trip_count)
+                                      : "";
         row[6] = served_label(c, p, x->instr, false);
         row[7] = p && p->notes ? p->notes[x->instr.i].reason : NULL;
     }
@@ -337,14 +363,19 @@ static void warn_fallbacks(struct call *c, const struct program *p)
         }
     }
     if (fallbacks)
-        diag_warn(c->d, NULL, (struct span){ 0, 0 }, "%" PRId64 " instruction%s replicated, computed, sliced (%s, for one%s%s): doctor lists them",
-                  fallbacks, fallbacks == 1 ? "" : "s", working_label(c, prop->graph, first->source), first->reason ? ": " : "",
-                  first->reason ? first->reason : "");
+        diag_warn(
+            c->d, NULL, (struct span){ 0, 0 },
+            "%" PRId64
+            " instruction%s replicated, computed, sliced (%s, for one%s%s): doctor lists them",
+            fallbacks, fallbacks == 1 ? "" : "s", working_label(c, prop->graph, first->source),
+            first->reason ? ": " : "", first->reason ? first->reason : "");
     if (whole)
         diag_warn(c->d, NULL, (struct span){ 0, 0 },
-                  "%" PRId64 " array%s made whole on every device to change the sharding (%s, from %s to %s): reshard %s tells more",
+                  "%" PRId64 " array%s made whole on every device to change the sharding (%s, from "
+                             "%s to %s): reshard %s tells more",
                   whole, whole == 1 ? "" : "s", working_label(c, prop->graph, first_whole->source),
-                  spelled(c, first_whole->from), spelled(c, first_whole->to), working_label(c, prop->graph, first_whole->source));
+                  spelled(c, first_whole->from), spelled(c, first_whole->to),
+                  working_label(c, prop->graph, first_whole->source));
 }
 
 int cmd_comms(struct call *c)
@@ -354,7 +385,8 @@ int cmd_comms(struct call *c)
     int64_t n, total;
     if (!document_collectives(doc, &list, &n, &total, call_tick(c), c->d))
         return call_failed(c);
-    const struct program *p = document_is_partitioned(doc) ? NULL : document_program(doc, call_tick(c), c->d);
+    const struct program *p =
+        document_is_partitioned(doc) ? NULL : document_program(doc, call_tick(c), c->d);
     const struct module *m = p ? p->module : document_module(doc);
     int naxes;
     struct axis_bytes *by = bytes_by_axes(c, list, n, &naxes);
@@ -408,28 +440,34 @@ int cmd_partition(struct call *c)
     out(c, "%s devices, %s instructions each: %s\n", with_commas(&c->arena, p->num_partitions),
         with_commas(&c->arena, module_ninstrs(p->module)), comms_summary(c, list, n, total));
     if (p->nremats)
-        out(c, "%" PRId64 " whole arrays made to reshard, %" PRId64 " fall-backs: doctor lists them\n", p->nremats - fallbacks, fallbacks);
+        out(c,
+            "%" PRId64 " whole arrays made to reshard, %" PRId64 " fall-backs: doctor lists them\n",
+            p->nremats - fallbacks, fallbacks);
     return STATUS_OK;
 }
 
-/* ---- blame --------------------------------------------------------------------------------------------- */
+/* ---- blame
+ * --------------------------------------------------------------------------------------------- */
 
-static bool find_collective(struct call *c, const struct module *m, const struct program *p, const struct collective *list,
-                            int64_t n, int64_t *at)
+static bool find_collective(struct call *c, const struct module *m, const struct program *p,
+                            const struct collective *list, int64_t n, int64_t *at)
 {
     const char *name = c->args[0].text;
     if (name[0] == '%')
         name++;
     for (*at = 0; *at < n; ++*at)
-        if (!strcmp(name_text(m->ir, instr_at(m, list[*at].instr)->name), name) || !strcmp(collective_label(c, m, &list[*at]), name))
+        if (!strcmp(name_text(m->ir, instr_at(m, list[*at].instr)->name), name) ||
+            !strcmp(collective_label(c, m, &list[*at]), name))
             return true;
     for (*at = 0; *at < n; ++*at) {
-        const char *full = served_label(c, p, list[*at].instr, true), *brief = served_label(c, p, list[*at].instr, false);
+        const char *full = served_label(c, p, list[*at].instr, true),
+                   *brief = served_label(c, p, list[*at].instr, false);
         if ((full && !strcmp(full, name)) || (brief && !strcmp(brief, name)))
             return true;
     }
     diag_stage(c->d, "name");
-    diag_error(c->d, c->src, call_span(c, 0), "no collective is named '%s', and none is for such an instruction", name);
+    diag_error(c->d, c->src, call_span(c, 0),
+               "no collective is named '%s', and none is for such an instruction", name);
     if (n == 0)
         diag_hint(c->d, "the program has no collectives");
     else
@@ -437,14 +475,16 @@ static bool find_collective(struct call *c, const struct module *m, const struct
     return false;
 }
 
-static void say_value(struct call *c, const char *what, const struct program *p, const struct module *m, instr_id node)
+static void say_value(struct call *c, const char *what, const struct program *p,
+                      const struct module *m, instr_id node)
 {
     const char *served = served_label(c, p, node, false);
     sharding_id s = p->node_sharding ? p->node_sharding[node.i] : (sharding_id){ 0 };
     struct str label = STR_IN(&c->arena);
     instr_label(m, node, true, &label);
-    out(c, "  %-10s %s %s%s%s%s%s\n", what, str_text(&label), shape_text(c, instr_at(m, node)->shape), served ? ", of " : "",
-        served ? served : "", s.i ? "  " : "", s.i ? spelled(c, s) : "");
+    out(c, "  %-10s %s %s%s%s%s%s\n", what, str_text(&label),
+        shape_text(c, instr_at(m, node)->shape), served ? ", of " : "", served ? served : "",
+        s.i ? "  " : "", s.i ? spelled(c, s) : "");
 }
 
 int cmd_blame(struct call *c)
@@ -473,7 +513,8 @@ int cmd_blame(struct call *c)
         json_put_string(&c->js, "from", hlo_text(c, note->from));
         json_put_string(&c->js, "to", hlo_text(c, note->to));
         const struct instr *in = instr_at(m, k->instr);
-        json_put_string(&c->js, "producer", in->noperands ? served_label(c, p, in->operands[0], true) : NULL);
+        json_put_string(&c->js, "producer",
+                        in->noperands ? served_label(c, p, in->operands[0], true) : NULL);
         json_put_open(&c->js, "consumers", '[');
         for (uint32_t u = 0; u < users_count(&users, k->instr) && u < 16; u++)
             json_string(&c->js, served_label(c, p, users_of(&users, k->instr)[u], true));
@@ -484,11 +525,14 @@ int cmd_blame(struct call *c)
     table_collectives(c, m, p, k, 1);
     if (loaded.i) {
         const struct module *lm = document_module(c->sh->doc);
-        out(c, "  %-10s %s = %s %s%s%s\n", "for", tensor_name(c, loaded), op_name((enum op_kind)instr_at(lm, loaded)->op),
-            shape_text(c, instr_at(lm, loaded)->shape), place_of(c, loaded)[0] ? "  " : "", place_of(c, loaded));
+        out(c, "  %-10s %s = %s %s%s%s\n", "for", tensor_name(c, loaded),
+            op_name((enum op_kind)instr_at(lm, loaded)->op),
+            shape_text(c, instr_at(lm, loaded)->shape), place_of(c, loaded)[0] ? "  " : "",
+            place_of(c, loaded));
         const struct instr *src = instr_at(prop->graph->module, note->source);
         for (uint32_t o = 0; o < src->noperands && o < 4; o++)
-            out(c, "  %-10s %s  %s\n", "operand", working_label(c, prop->graph, src->operands[o]), spelled(c, prop->final[src->operands[o].i]));
+            out(c, "  %-10s %s  %s\n", "operand", working_label(c, prop->graph, src->operands[o]),
+                spelled(c, prop->final[src->operands[o].i]));
         out(c, "  %-10s %s\n", "result", spelled(c, prop->final[note->source.i]));
     }
     if (note->from.i || note->to.i)

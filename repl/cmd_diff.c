@@ -37,7 +37,8 @@ static bool derive(struct call *c, const struct strategy *s, struct side *out_si
     out_side->prop = strategy_propagation(c->sh->doc, s, call_tick(c), c->d);
     if (!out_side->prop)
         return false;
-    out_side->has_comms = strategy_collectives(c->sh->doc, s, &out_side->list, &out_side->n, &out_side->total, call_tick(c), NULL);
+    out_side->has_comms = strategy_collectives(c->sh->doc, s, &out_side->list, &out_side->n,
+                                               &out_side->total, call_tick(c), NULL);
     return true;
 }
 
@@ -71,12 +72,14 @@ static void diff_comms(struct call *c, const struct side *a, const struct side *
     for (int op = 0; op < OP_COUNT; op++)
         if (x[op] != y[op])
             out(c, "%s: %" PRId64 " -> %" PRId64 "\n", op_name((enum op_kind)op), x[op], y[op]);
-    out(c, "bytes a device: %s -> %s\n", nice_bytes(&c->arena, a->total), nice_bytes(&c->arena, b->total));
+    out(c, "bytes a device: %s -> %s\n", nice_bytes(&c->arena, a->total),
+        nice_bytes(&c->arena, b->total));
 }
 
 int cmd_diff(struct call *c)
 {
-    const struct strategy *first = find_strategy(c, 0), *second = first ? find_strategy(c, 1) : NULL;
+    const struct strategy *first = find_strategy(c, 0),
+                          *second = first ? find_strategy(c, 1) : NULL;
     struct side a, b;
     if (!first || !second)
         return STATUS_USAGE;

@@ -13,12 +13,15 @@ int64_t find_uneven(struct call *c, const struct propagation *p, struct uneven *
         sharding_id s = p->final[k];
         const struct instr *in = instr_at(m, (instr_id){ k });
         const struct shape *shape = shape_get(m->ir, in->shape);
-        if (!s.i || shape->kind != SHAPE_ARRAY || (in->flags & INSTR_REMOVED) || sharding_get(t, s)->kind != SHARDING_TILED ||
+        if (!s.i || shape->kind != SHAPE_ARRAY || (in->flags & INSTR_REMOVED) ||
+            sharding_get(t, s)->kind != SHARDING_TILED ||
             sharding_evenly(t, s, shape->rank, shape->dims))
             continue;
         struct tensor_view view;
         measure_shape(m->ir, in->shape, s, sharding_total(t, s), &view);
-        struct uneven u = { p->graph->origin[k].source, { k }, s, view.padding, shape->count + view.padding };
+        struct uneven u = {
+            p->graph->origin[k].source, { k }, s, view.padding, shape->count + view.padding
+        };
         vec_push(&c->arena, &v, u);
     }
     *list = v.v;
@@ -37,14 +40,16 @@ static int by_padding(const void *a, const void *b)
 static const char *dims_text(struct call *c, const struct propagation *p, const struct uneven *u)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
-    const struct shape *shape = shape_get(p->graph->module->ir, instr_at(p->graph->module, u->working)->shape);
+    const struct shape *shape =
+        shape_get(p->graph->module->ir, instr_at(p->graph->module, u->working)->shape);
     struct str s = STR_IN(&c->arena);
     for (int d = 0; d < shape->rank; d++) {
         int64_t tiles = sharding_tile(t, u->sharding, d), size = shape->dims[d];
         if (tiles <= 1 || size % tiles == 0)
             continue;
         int64_t each = ceil_div(size, tiles), empty = tiles - ceil_div(size, each);
-        str_addf(&s, "%sdimension %d: %" PRId64 " over %" PRId64 " pads to %" PRId64 " each", s.n ? "; " : "", d, size, tiles, each);
+        str_addf(&s, "%sdimension %d: %" PRId64 " over %" PRId64 " pads to %" PRId64 " each",
+                 s.n ? "; " : "", d, size, tiles, each);
         if (empty > 0)
             str_addf(&s, ", %" PRId64 " of %" PRId64 " hold nothing", empty, tiles);
         str_addf(&s, ", %" PRId64 " would divide", each * tiles);
@@ -62,7 +67,9 @@ static void say_uneven(struct call *c, const struct propagation *p)
     if (c->json)
         json_put_open(&c->js, "uneven", '[');
     else if (n > 0)
-        out(c, "%s not divide evenly:\n", n == 1 ? "1 value does" : arena_printf(&c->arena, "%s values do", with_commas(&c->arena, n)));
+        out(c, "%s not divide evenly:\n",
+            n == 1 ? "1 value does"
+                   : arena_printf(&c->arena, "%s values do", with_commas(&c->arena, n)));
     for (int64_t k = 0; k < shown; k++) {
         const struct uneven *u = &list[k];
         const char *name = working_label(c, p->graph, u->working), *dims = dims_text(c, p, u);
@@ -75,7 +82,8 @@ static void say_uneven(struct call *c, const struct propagation *p)
             json_close(&c->js, '}');
             continue;
         }
-        out(c, "  %s  %s  %s padding elements (%d %%): %s\n", name, spelled(c, u->sharding), with_commas(&c->arena, u->padding),
+        out(c, "  %s  %s  %s padding elements (%d %%): %s\n", name, spelled(c, u->sharding),
+            with_commas(&c->arena, u->padding),
             (int)(100.0 * (double)u->padding / (double)max_i64(u->stored, 1) + 0.5), dims);
     }
     if (c->json)
@@ -83,7 +91,8 @@ static void say_uneven(struct call *c, const struct propagation *p)
     call_more(c, shown, n, "");
 }
 
-static void say_remat_list(struct call *c, const struct program *p, const struct propagation *prop, bool fallback)
+static void say_remat_list(struct call *c, const struct program *p, const struct propagation *prop,
+                           bool fallback)
 {
     int64_t n = 0, said = 0;
     for (int64_t k = 0; k < p->nremats; k++)
@@ -92,7 +101,9 @@ static void say_remat_list(struct call *c, const struct program *p, const struct
     if (c->json)
         json_put_open(&c->js, fallback ? "fallbacks" : "whole_arrays", '[');
     else if (n > 0)
-        out(c, fallback ? "%s without a rule yet, replicated, computed, sliced:\n" : "%s made whole on every device to change the sharding:\n",
+        out(c,
+            fallback ? "%s without a rule yet, replicated, computed, sliced:\n"
+                     : "%s made whole on every device to change the sharding:\n",
             counted(&c->arena, n, fallback ? "instruction" : "array"));
     for (int64_t k = 0; k < p->nremats && said < shown; k++) {
         const struct remat_note *r = &p->remats[k];
@@ -109,8 +120,10 @@ static void say_remat_list(struct call *c, const struct program *p, const struct
             json_close(&c->js, '}');
             continue;
         }
-        out(c, "  %s (%s)  %s -> %s%s%s\n", name, r->source.i ? op_name((enum op_kind)instr_at(prop->graph->module, r->source)->op) : "",
-            spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "", r->reason ? r->reason : "");
+        out(c, "  %s (%s)  %s -> %s%s%s\n", name,
+            r->source.i ? op_name((enum op_kind)instr_at(prop->graph->module, r->source)->op) : "",
+            spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "",
+            r->reason ? r->reason : "");
     }
     if (c->json)
         json_close(&c->js, ']');
@@ -129,7 +142,8 @@ int cmd_doctor(struct call *c)
         return STATUS_OK;
     }
     say_uneven(c, p);
-    const struct program *prog = document_devices(doc) > 0 ? document_program(doc, call_tick(c), c->d) : NULL;
+    const struct program *prog =
+        document_devices(doc) > 0 ? document_program(doc, call_tick(c), c->d) : NULL;
     if (document_devices(doc) > 0 && !prog)
         return call_failed(c);
     if (prog) {
@@ -153,6 +167,7 @@ int cmd_doctor(struct call *c)
             out(c, "\n");
     }
     if (!c->json && !c->out.n)
-        out(c, "nothing found: every size divides, no array is made whole, every operation has its rule\n");
+        out(c, "nothing found: every size divides, no array is made whole, every operation has its "
+               "rule\n");
     return STATUS_OK;
 }

@@ -32,7 +32,8 @@ static void json_outputs(struct call *c, const struct program *p)
         json_boundary(c, p->result_shape, p->result_sharding);
     for (int64_t k = 0; v->kind == SHAPE_TUPLE && k < v->nleaves; k++)
         json_boundary(c, shape_leaf(ir, p->result_shape, k),
-                      s->kind == SHARDING_TUPLE && k < s->nelems ? s->elems[k] : p->result_sharding);
+                      s->kind == SHARDING_TUPLE && k < s->nelems ? s->elems[k]
+                                                                 : p->result_sharding);
     json_close(&c->js, ']');
 }
 
@@ -43,8 +44,10 @@ static const char *boundary_attributes(struct call *c, const struct program *p)
     struct str s = STR_IN(&c->arena);
     str_adds(&s, "gspmd.parameters=\"");
     for (int64_t k = 0; k < p->nparams; k++)
-        str_addf(&s, "%s%s", k ? ";" : "", p->param_sharding[k].i ? hlo_text(c, p->param_sharding[k]) : "{replicated}");
-    str_addf(&s, "\",gspmd.outputs=\"%s\"", p->result_sharding.i ? hlo_text(c, p->result_sharding) : "{replicated}");
+        str_addf(&s, "%s%s", k ? ";" : "",
+                 p->param_sharding[k].i ? hlo_text(c, p->param_sharding[k]) : "{replicated}");
+    str_addf(&s, "\",gspmd.outputs=\"%s\"",
+             p->result_sharding.i ? hlo_text(c, p->result_sharding) : "{replicated}");
     return str_text(&s);
 }
 
@@ -66,7 +69,9 @@ int cmd_program(struct call *c)
     if (!p)
         return call_failed(c);
     struct str text = STR_IN(&c->arena);
-    struct hlo_print_options o = { .no_metadata = !c->json && !c->all, .short_form = !c->json, .max_bytes = LARGEST_EXPORT };
+    struct hlo_print_options o = { .no_metadata = !c->json && !c->all,
+                                   .short_form = !c->json,
+                                   .max_bytes = LARGEST_EXPORT };
     bool whole = hlo_print(p->module, &o, &text);
     if (c->json) {
         json_put_open(&c->js, "parameters", '[');
@@ -81,7 +86,9 @@ int cmd_program(struct call *c)
         return STATUS_OK;
     }
     if (!whole)
-        diag_warn(c->d, NULL, (struct span){ 0, 0 }, "cut at %d MB; export program FILE force writes all of it", LARGEST_EXPORT / 1000000);
+        diag_warn(c->d, NULL, (struct span){ 0, 0 },
+                  "cut at %d MB; export program FILE force writes all of it",
+                  LARGEST_EXPORT / 1000000);
     int64_t lines = 0, limit = call_rows(c, INT64_MAX);
     const char *at = str_text(&text);
     for (; *at && lines < limit; lines++) {
@@ -98,7 +105,9 @@ int cmd_program(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- export ------------------------------------------------------------------------------------------------ */
+/* ---- export
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int written(struct call *c, const char *path, const struct str *s)
 {
@@ -126,16 +135,20 @@ static int export_program(struct call *c, const char *path, bool force)
     if (document_is_partitioned(c->sh->doc)) {
         struct str s = STR_IN(&c->arena);
         struct hlo_print_options o = { .max_bytes = 0 };
-        return hlo_print(document_module(c->sh->doc), &o, &s) ? written(c, path, &s)
-                                                              : call_error(c, STATUS_RESOURCE, "limit", "the text is too large");
+        return hlo_print(document_module(c->sh->doc), &o, &s)
+                   ? written(c, path, &s)
+                   : call_error(c, STATUS_RESOURCE, "limit", "the text is too large");
     }
     const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
     if (!p)
         return call_failed(c);
-    struct hlo_print_options o = { .header_frontend = boundary_attributes(c, p), .expand_groups = false };
+    struct hlo_print_options o = { .header_frontend = boundary_attributes(c, p),
+                                   .expand_groups = false };
     int64_t size = hlo_print_size(p->module, &o);
     if (size > LARGEST_EXPORT && !force) {
-        call_error(c, STATUS_RESOURCE, "limit", "the text would be %s: lists of devices make it so large", nice_bytes(&c->arena, size));
+        call_error(c, STATUS_RESOURCE, "limit",
+                   "the text would be %s: lists of devices make it so large",
+                   nice_bytes(&c->arena, size));
         diag_hint(c->d, "export program %s force", path);
         return STATUS_RESOURCE;
     }

@@ -6,9 +6,11 @@
 
 #include "repl/commands.h"
 
-static const char *const groups[] = { "model", "strategy", "propagation", "partition", "numbers", "pictures", "reviews", "scripts", "help" };
+static const char *const groups[] = { "model",    "strategy", "propagation", "partition", "numbers",
+                                      "pictures", "reviews",  "scripts",     "help" };
 
-/* ---- help ---------------------------------------------------------------------------------------------- */
+/* ---- help
+ * ---------------------------------------------------------------------------------------------- */
 
 static void help_command(struct call *c, const struct command *cmd)
 {
@@ -63,7 +65,8 @@ int cmd_help(struct call *c)
     }
     char list[200];
     int matches;
-    const struct command *cmd = command_find(c->args[0].text, c->args[0].n, &matches, list, sizeof list);
+    const struct command *cmd =
+        command_find(c->args[0].text, c->args[0].n, &matches, list, sizeof list);
     if (cmd) {
         help_command(c, cmd);
         return STATUS_OK;
@@ -100,7 +103,8 @@ int cmd_apropos(struct call *c)
         json_put_open(&c->js, "commands", '[');
     for (int k = 0; k < ncommands; k++) {
         const struct command *cmd = &commands[k];
-        if (!mentions(cmd->name, word) && !mentions(cmd->summary, word) && !mentions(cmd->details, word) && !mentions(cmd->aliases, word))
+        if (!mentions(cmd->name, word) && !mentions(cmd->summary, word) &&
+            !mentions(cmd->details, word) && !mentions(cmd->aliases, word))
             continue;
         found++;
         if (c->json)
@@ -147,13 +151,15 @@ int cmd_version(struct call *c)
 int cmd_quit(struct call *c)
 {
     int64_t status = STATUS_OK;
-    if (c->n > 0 && (parse_i64(c->args[0].text, c->args[0].n, &status) != c->args[0].n || status < 0 || status > 255))
+    if (c->n > 0 && (parse_i64(c->args[0].text, c->args[0].n, &status) != c->args[0].n ||
+                     status < 0 || status > 255))
         return call_usage(c, 0, "an exit status is a number from 0 to 255");
     c->sh->quit = true;
     return (int)status;
 }
 
-/* ---- the man page ---------------------------------------------------------------------------------------- */
+/* ---- the man page
+ * ---------------------------------------------------------------------------------------- */
 
 /* roff: a backslash, a leading dot or quote, and hyphens that must stay hyphens. */
 static void roff(struct str *s, const char *text)
@@ -201,42 +207,62 @@ static void man_command(struct str *s, const struct command *cmd)
 void print_man(struct str *s)
 {
     str_addf(s, ".TH GSPMD 1 \"\" \"gspmd %s\" \"User commands\"\n", GSPMD_VERSION);
-    str_adds(s, ".SH NAME\ngspmd \\- see how the tensors of a model are sharded, and what it costs\n"
-                ".SH SYNOPSIS\n.B gspmd\n"
-                "[\\-q] [\\-n] [\\-\\-json] [\\-\\-serve] [\\-\\-safe] [\\-\\-color=auto|always|never]\n"
-                "[\\-c SCRIPT | \\-C SCRIPT | \\-f FILE]... [MODEL | \\-]\n"
-                ".SH DESCRIPTION\nReads an HLO dump or a JSON model, spreads a few annotations over all of its values as GSPMD does in XLA,\n"
-                "partitions the program, lists its collectives, and runs it on emulated devices to prove that it computes the same.\n"
-                "The same commands work at the prompt, in \\-c, in a file and in a pipe.\n"
-                ".SH OPTIONS\n"
-                ".TP\n.B \\-c SCRIPT\nRun the commands and end. Commands are separated by ; or newline.\n"
-                ".TP\n.B \\-C SCRIPT\nRun the commands and stay at the prompt.\n"
-                ".TP\n.B \\-f FILE\nRun the commands of a file.\n"
-                ".TP\n.B \\-n\nRead no init file.\n"
-                ".TP\n.B \\-q\nNo greeting, and no answer to edits.\n"
-                ".TP\n.B \\-\\-json\nOne JSON object a command, on one line.\n"
-                ".TP\n.B \\-\\-serve\nRead requests {\"id\":..,\"command\":\"..\"}, one a line, and answer with that id.\n"
-                ".TP\n.B \\-\\-safe\nWrite no file and start no program.\n"
-                ".TP\n.B \\-\\-color=auto|always|never\nNO_COLOR and TERM=dumb are heeded.\n"
-                ".SH COMMANDS\n");
+    str_adds(
+        s,
+        ".SH NAME\ngspmd \\- see how the tensors of a model are sharded, and what it costs\n"
+        ".SH SYNOPSIS\n.B gspmd\n"
+        "[\\-q] [\\-n] [\\-\\-json] [\\-\\-serve] [\\-\\-safe] [\\-\\-color=auto|always|never]\n"
+        "[\\-c SCRIPT | \\-C SCRIPT | \\-f FILE]... [MODEL | \\-]\n"
+        ".SH DESCRIPTION\nReads an HLO dump or a JSON model, spreads a few annotations over all of "
+        "its values as GSPMD does in XLA,\n"
+        "partitions the program, lists its collectives, and runs it on emulated devices to prove "
+        "that it computes the same.\n"
+        "The same commands work at the prompt, in \\-c, in a file and in a pipe.\n"
+        ".SH OPTIONS\n"
+        ".TP\n.B \\-c SCRIPT\nRun the commands and end. Commands are separated by ; or newline.\n"
+        ".TP\n.B \\-C SCRIPT\nRun the commands and stay at the prompt.\n"
+        ".TP\n.B \\-f FILE\nRun the commands of a file.\n"
+        ".TP\n.B \\-n\nRead no init file.\n"
+        ".TP\n.B \\-q\nNo greeting, and no answer to edits.\n"
+        ".TP\n.B \\-\\-json\nOne JSON object a command, on one line.\n"
+        ".TP\n.B \\-\\-serve\nRead requests {\"id\":..,\"command\":\"..\"}, one a line, and answer "
+        "with that id.\n"
+        ".TP\n.B \\-\\-safe\nWrite no file and start no program.\n"
+        ".TP\n.B \\-\\-color=auto|always|never\nNO_COLOR and TERM=dumb are heeded.\n"
+        ".SH COMMANDS\n");
     for (size_t g = 0; g < COUNTOF(groups); g++) {
         str_addf(s, ".SS %c%s\n", toupper((unsigned char)groups[g][0]), groups[g] + 1);
         for (int k = 0; k < ncommands; k++)
             if (!strcmp(commands[k].group, groups[g]))
                 man_command(s, &commands[k]);
     }
-    str_adds(s, ".SH EXIT STATUS\n"
-                "0 fine; 1 an expect, a verify or a comparison failed; 2 usage, syntax, a wrong name or sharding in a command;\n"
-                "3 an input could not be opened or read; 4 output or a resource failed; 70 a bug of gspmd; 130 stopped by Ctrl\\-C.\n"
-                ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/gspmd/init.gspmd\nread at the start, unless \\-n\n"
-                ".TP\n.I $XDG_STATE_HOME/gspmd/history\nlines typed at the prompt\n"
-                ".SH ENVIRONMENT\nNO_COLOR, TERM, PAGER, XDG_CONFIG_HOME, XDG_STATE_HOME.\n");
+    str_adds(
+        s, ".SH EXIT STATUS\n"
+           "0 fine; 1 an expect, a verify or a comparison failed; 2 usage, syntax, a wrong name or "
+           "sharding in a command;\n"
+           "3 an input could not be opened or read; 4 output or a resource failed; 70 a bug of "
+           "gspmd; 130 stopped by Ctrl\\-C.\n"
+           ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/gspmd/init.gspmd\nread at the start, unless \\-n\n"
+           ".TP\n.I $XDG_STATE_HOME/gspmd/history\nlines typed at the prompt\n"
+           ".SH ENVIRONMENT\nNO_COLOR, TERM, PAGER, XDG_CONFIG_HOME, XDG_STATE_HOME.\n");
 }
 
-/* ---- completion of other shells ------------------------------------------------------------------------------ */
+/* ---- completion of other shells
+ * ------------------------------------------------------------------------------ */
 
-static const char *const cli_options[] = { "-c", "-C", "-f", "-n", "-q", "--json", "--serve", "--safe", "--color=auto",
-                                           "--color=always", "--color=never", "--version", "--help" };
+static const char *const cli_options[] = { "-c",
+                                           "-C",
+                                           "-f",
+                                           "-n",
+                                           "-q",
+                                           "--json",
+                                           "--serve",
+                                           "--safe",
+                                           "--color=auto",
+                                           "--color=always",
+                                           "--color=never",
+                                           "--version",
+                                           "--help" };
 
 static void words(struct str *s)
 {
@@ -253,14 +279,17 @@ static void options(struct str *s)
 bool print_completion(const char *shell, struct str *s)
 {
     if (!strcmp(shell, "bash")) {
-        str_adds(s, "# bash completion for gspmd\n_gspmd()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+        str_adds(s, "# bash completion for gspmd\n_gspmd()\n{\n    local "
+                    "cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                     "    case $prev in\n    -c|-C) COMPREPLY=($(compgen -W \"");
         words(s);
-        str_adds(s, "\" -- \"$cur\")); return ;;\n    -f) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n    esac\n"
+        str_adds(s, "\" -- \"$cur\")); return ;;\n    -f) COMPREPLY=($(compgen -f -- \"$cur\")); "
+                    "return ;;\n    esac\n"
                     "    case $cur in\n    -*) COMPREPLY=($(compgen -W \"");
         options(s);
-        str_adds(s, "\" -- \"$cur\")) ;;\n    *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\n"
-                    "complete -o filenames -F _gspmd gspmd\n");
+        str_adds(
+            s, "\" -- \"$cur\")) ;;\n    *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\n"
+               "complete -o filenames -F _gspmd gspmd\n");
         return true;
     }
     if (!strcmp(shell, "zsh")) {
@@ -269,9 +298,12 @@ bool print_completion(const char *shell, struct str *s)
         words(s);
         str_adds(s, ")' \\\n  '*-C[run commands and stay]:commands:(");
         words(s);
-        str_adds(s, ")' \\\n  '*-f[run the commands of a file]:script:_files' \\\n  '-n[read no init file]' '-q[quiet]' "
-                    "'--json[one JSON object a command]' \\\n  '--serve[answer requests]' '--safe[write no file, start no program]' \\\n"
-                    "  '--color=[colour]:when:(auto always never)' '--version' '--help' \\\n  '*:model:_files'\n");
+        str_adds(s, ")' \\\n  '*-f[run the commands of a file]:script:_files' \\\n  '-n[read no "
+                    "init file]' '-q[quiet]' "
+                    "'--json[one JSON object a command]' \\\n  '--serve[answer requests]' "
+                    "'--safe[write no file, start no program]' \\\n"
+                    "  '--color=[colour]:when:(auto always never)' '--version' '--help' \\\n  "
+                    "'*:model:_files'\n");
         return true;
     }
     if (!strcmp(shell, "fish")) {
@@ -279,10 +311,14 @@ bool print_completion(const char *shell, struct str *s)
         words(s);
         str_adds(s, "'\ncomplete -c gspmd -s C -x -d 'run commands and stay' -a '");
         words(s);
-        str_adds(s, "'\ncomplete -c gspmd -s f -r -d 'run the commands of a file'\ncomplete -c gspmd -s n -d 'read no init file'\n"
-                    "complete -c gspmd -s q -d quiet\ncomplete -c gspmd -l json -d 'one JSON object a command'\n"
-                    "complete -c gspmd -l serve -d 'answer requests'\ncomplete -c gspmd -l safe -d 'write no file, start no program'\n"
-                    "complete -c gspmd -l color -x -a 'auto always never'\ncomplete -c gspmd -l version\ncomplete -c gspmd -l help\n");
+        str_adds(s, "'\ncomplete -c gspmd -s f -r -d 'run the commands of a file'\ncomplete -c "
+                    "gspmd -s n -d 'read no init file'\n"
+                    "complete -c gspmd -s q -d quiet\ncomplete -c gspmd -l json -d 'one JSON "
+                    "object a command'\n"
+                    "complete -c gspmd -l serve -d 'answer requests'\ncomplete -c gspmd -l safe -d "
+                    "'write no file, start no program'\n"
+                    "complete -c gspmd -l color -x -a 'auto always never'\ncomplete -c gspmd -l "
+                    "version\ncomplete -c gspmd -l help\n");
         return true;
     }
     return false;

@@ -4,7 +4,8 @@
 
 #include "repl/commands.h"
 
-/* ---- load ----------------------------------------------------------------------------------------- */
+/* ---- load
+ * ----------------------------------------------------------------------------------------- */
 
 static void loaded(struct call *c)
 {
@@ -41,7 +42,8 @@ int cmd_load(struct call *c)
     if (c->heredoc) {
         if (strcmp(path, "-"))
             return call_usage(c, 0, "text behind << is loaded as -: load - <<END");
-        ok = document_load_text(c->sh->doc, "<stdin>", c->heredoc, c->heredoc_len, call_tick(c), c->d);
+        ok = document_load_text(c->sh->doc, "<stdin>", c->heredoc, c->heredoc_len, call_tick(c),
+                                c->d);
     } else if (c->sh->sealed) {
         return call_error(c, STATUS_INPUT, "io", "no file is opened here");
     } else {
@@ -54,7 +56,8 @@ int cmd_load(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- list ------------------------------------------------------------------------------------------ */
+/* ---- list
+ * ------------------------------------------------------------------------------------------ */
 
 static void list_instr(struct call *c, struct table *t, instr_id i)
 {
@@ -62,13 +65,15 @@ static void list_instr(struct call *c, struct table *t, instr_id i)
     const struct instr *in = instr_at(m, i);
     const char **row = table_row(t);
     row[0] = label_of(c, i);
-    row[1] = in->op == OP_CUSTOM_CALL ? arena_printf(&c->arena, "custom-call %s", instr_target(m, in))
-                                      : op_name((enum op_kind)in->op);
+    row[1] = in->op == OP_CUSTOM_CALL
+                 ? arena_printf(&c->arena, "custom-call %s", instr_target(m, in))
+                 : op_name((enum op_kind)in->op);
     row[2] = shape_text(c, in->shape);
     struct str s = STR_IN(&c->arena);
     for (uint32_t k = 0; k < in->noperands && s.n < 60; k++)
         str_addf(&s, "%s%s", k ? ", " : "", label_of(c, in->operands[k]));
-    if (in->op == OP_PARAMETER && in->comp.i == m->entry.i && strcmp(instr_arg_name(m, i), name_text(m->ir, in->name)))
+    if (in->op == OP_PARAMETER && in->comp.i == m->entry.i &&
+        strcmp(instr_arg_name(m, i), name_text(m->ir, in->name)))
         str_adds(&s, instr_arg_name(m, i));
     struct str safe = STR_IN(&c->arena);
     str_add_safe(&safe, str_text(&s), s.n);
@@ -78,7 +83,8 @@ static void list_instr(struct call *c, struct table *t, instr_id i)
 static int list_computations(struct call *c)
 {
     const struct module *m = document_module(c->sh->doc);
-    static const char *const heads[] = { "computation", ">instructions", ">parameters", "root", NULL };
+    static const char *const heads[] = { "computation", ">instructions", ">parameters", "root",
+                                         NULL };
     struct table t;
     table_init(&t, &c->arena, heads);
     int64_t n = module_ncomps(m), shown = call_rows(c, n);
@@ -157,7 +163,8 @@ int cmd_list(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- where ----------------------------------------------------------------------------------------- */
+/* ---- where
+ * ----------------------------------------------------------------------------------------- */
 
 int cmd_where(struct call *c)
 {
@@ -190,8 +197,9 @@ int cmd_where(struct call *c)
         }
         struct str safe = STR_IN(&c->arena);
         str_add_safe(&safe, op, strlen(op));
-        out(c, "%s  %s%s%s", label_of(c, list[k]), known ? place_of(c, list[k]) : "no source line in its metadata",
-            op[0] ? "  " : "", str_text(&safe));
+        out(c, "%s  %s%s%s", label_of(c, list[k]),
+            known ? place_of(c, list[k]) : "no source line in its metadata", op[0] ? "  " : "",
+            str_text(&safe));
         if (line)
             out(c, "  (line %d of the module)", line);
         out(c, "\n");
@@ -202,7 +210,8 @@ int cmd_where(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- info ------------------------------------------------------------------------------------------ */
+/* ---- info
+ * ------------------------------------------------------------------------------------------ */
 
 struct facts {
     int64_t ops[OP_COUNT];
@@ -261,7 +270,8 @@ static int by_bytes(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static struct param_row *params_by_bytes(struct call *c, int64_t *n, int64_t *total, int64_t *annotated)
+static struct param_row *params_by_bytes(struct call *c, int64_t *n, int64_t *total,
+                                         int64_t *annotated)
 {
     const struct module *m = document_module(c->sh->doc);
     const struct computation *entry = comp_at(m, m->entry);
@@ -292,30 +302,40 @@ static int unusual(struct call *c, const struct facts *f, const char **lines)
     int n = 0;
     int64_t explicit_orders = shardings_explicit_count(document_ir(doc)->shardings);
     if (document_is_partitioned(doc))
-        lines[n++] = "a partitioned program: its shapes are one device's, comms lists its collectives";
+        lines[n++] =
+            "a partitioned program: its shapes are one device's, comms lists its collectives";
     if (document_propagation_none(doc))
-        lines[n++] = "every value has a sharding: they are taken as they stand (set propagation=gspmd infers them anew)";
+        lines[n++] = "every value has a sharding: they are taken as they stand (set "
+                     "propagation=gspmd infers them anew)";
     if (explicit_orders > 0)
-        lines[n++] = arena_printf(a, "%" PRId64 " device order%s that no digits describe: slower on large meshes",
-                                  explicit_orders, explicit_orders == 1 ? "" : "s");
+        lines[n++] = arena_printf(
+            a, "%" PRId64 " device order%s that no digits describe: slower on large meshes",
+            explicit_orders, explicit_orders == 1 ? "" : "s");
     if (f->elided > 0)
-        lines[n++] = arena_printf(a, "%" PRId64 " constant%s without values, constant({...}) (%s, for one): run and verify invent them",
-                                  f->elided, f->elided == 1 ? "" : "s", f->first_elided);
+        lines[n++] = arena_printf(
+            a,
+            "%" PRId64
+            " constant%s without values, constant({...}) (%s, for one): run and verify invent them",
+            f->elided, f->elided == 1 ? "" : "s", f->first_elided);
     if (f->unknown > 0)
-        lines[n++] = arena_printf(a, "%" PRId64 " instruction%s with attributes that are not known here (%s, for one)", f->unknown, f->unknown == 1 ? "" : "s",
-                                  f->first_unknown);
+        lines[n++] = arena_printf(
+            a, "%" PRId64 " instruction%s with attributes that are not known here (%s, for one)",
+            f->unknown, f->unknown == 1 ? "" : "s", f->first_unknown);
     if (f->foreign > 0) {
         struct str s = STR_IN(a);
         for (int k = 0; k < f->ntargets; k++) {
             str_adds(&s, k ? ", " : "");
             str_add_safe(&s, f->targets[k], strlen(f->targets[k]));
         }
-        lines[n++] = arena_printf(a, "%" PRId64 " custom-call%s without a rule: %s", f->foreign, f->foreign == 1 ? "" : "s", str_text(&s));
+        lines[n++] = arena_printf(a, "%" PRId64 " custom-call%s without a rule: %s", f->foreign,
+                                  f->foreign == 1 ? "" : "s", str_text(&s));
     }
     if (f->manual > 0)
-        lines[n++] = arena_printf(a, "%" PRId64 " value%s enter a manual region (shard_map)", f->manual, f->manual == 1 ? "" : "s");
+        lines[n++] = arena_printf(a, "%" PRId64 " value%s enter a manual region (shard_map)",
+                                  f->manual, f->manual == 1 ? "" : "s");
     if (f->dynamic > 0)
-        lines[n++] = arena_printf(a, "%" PRId64 " shape%s with dynamic dimensions", f->dynamic, f->dynamic == 1 ? "" : "s");
+        lines[n++] = arena_printf(a, "%" PRId64 " shape%s with dynamic dimensions", f->dynamic,
+                                  f->dynamic == 1 ? "" : "s");
     return n;
 }
 
@@ -334,8 +354,8 @@ static int *ops_by_count(struct call *c, const struct facts *f, int *n)
     return order;
 }
 
-static void info_json(struct call *c, const struct facts *f, const struct param_row *rows, int64_t n, int64_t total,
-                      const char *const *lines, int nlines)
+static void info_json(struct call *c, const struct facts *f, const struct param_row *rows,
+                      int64_t n, int64_t total, const char *const *lines, int nlines)
 {
     struct document *doc = c->sh->doc;
     const struct module *m = document_module(doc);
@@ -384,7 +404,8 @@ static void info_devices(struct call *c)
         mesh_print(document_ir(doc)->shardings, mesh, &s);
         out(c, ", mesh %s", str_text(&s));
     } else {
-        out(c, m->num_partitions > 1 ? " (the header's num_partitions)" : " (by the module's shardings)");
+        out(c, m->num_partitions > 1 ? " (the header's num_partitions)"
+                                     : " (by the module's shardings)");
     }
     if (m->replica_count > 1)
         out(c, ", %s replicas of each", with_commas(&c->arena, m->replica_count));
@@ -410,10 +431,12 @@ int cmd_info(struct call *c)
     struct str name = STR_IN(&c->arena);
     str_add_safe(&name, name_text(m->ir, m->name), name_len(m->ir, m->name));
     out(c, "module       %s (%s)\n", str_text(&name), str_text(&path));
-    out(c, "size         %s in %s\n", counted(&c->arena, module_ninstrs(m), "instruction"), counted(&c->arena, module_ncomps(m), "computation"));
+    out(c, "size         %s in %s\n", counted(&c->arena, module_ninstrs(m), "instruction"),
+        counted(&c->arena, module_ncomps(m), "computation"));
     info_devices(c);
-    out(c, "annotated    %" PRId64 " of %s, %s; %d by you\n", annotated, counted(&c->arena, n, "parameter"),
-        counted(&c->arena, f->sharding_calls, "Sharding call"), document_strategy(doc)->nannotations);
+    out(c, "annotated    %" PRId64 " of %s, %s; %d by you\n", annotated,
+        counted(&c->arena, n, "parameter"), counted(&c->arena, f->sharding_calls, "Sharding call"),
+        document_strategy(doc)->nannotations);
     out(c, "parameters   %" PRId64 ", %s in all\n", n, nice_bytes(&c->arena, total));
     static const char *const heads[] = { "", "", "", ">", "", NULL };
     struct table t;
@@ -437,7 +460,8 @@ int cmd_info(struct call *c)
     int nops, *ops = ops_by_count(c, f, &nops);
     size_t line = 0;
     for (int k = 0; k < nops; k++) {
-        const char *item = arena_printf(&c->arena, "%s%s %" PRId64, k ? ", " : "", op_name((enum op_kind)ops[k]), f->ops[ops[k]]);
+        const char *item = arena_printf(&c->arena, "%s%s %" PRId64, k ? ", " : "",
+                                        op_name((enum op_kind)ops[k]), f->ops[ops[k]]);
         if (s.n - line + strlen(item) > 84) {
             str_adds(&s, ",\n             ");
             line = s.n;

@@ -26,7 +26,8 @@ static struct scene *layout_scene(struct call *c)
     sharding_id s = v.sharding;
     if (shape_get(ir, shape)->kind == SHAPE_TUPLE) {
         if (leaf < 0) {
-            call_usage(c, 1, "%s is a tuple: plot one leaf, %s{0}", tensor_name(c, i), c->args[1].text);
+            call_usage(c, 1, "%s is a tuple: plot one leaf, %s{0}", tensor_name(c, i),
+                       c->args[1].text);
             return NULL;
         }
         const struct sharding *all = sharding_get(ir->shardings, s);

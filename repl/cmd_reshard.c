@@ -3,14 +3,17 @@
 
 #include "repl/commands.h"
 
-/* ---- reshard T ------------------------------------------------------------------------------------------ */
+/* ---- reshard T
+ * ------------------------------------------------------------------------------------------ */
 
-/* The steps that the program takes for T: nodes that reshard on its behalf, and their collectives. */
+/* The steps that the program takes for T: nodes that reshard on its behalf, and their collectives.
+ */
 struct move {
     sharding_id from, to;
 };
 
-static int64_t moves_of(struct call *c, const struct program *p, instr_id loaded, struct move **list)
+static int64_t moves_of(struct call *c, const struct program *p, instr_id loaded,
+                        struct move **list)
 {
     VEC(struct move) v = { 0 };
     for (uint32_t k = 1; k <= module_ninstrs(p->module); k++) {
@@ -28,8 +31,9 @@ static int64_t moves_of(struct call *c, const struct program *p, instr_id loaded
     return v.n;
 }
 
-static int64_t collectives_of(struct call *c, const struct program *p, const struct collective *list, int64_t n,
-                              instr_id loaded, struct collective **mine)
+static int64_t collectives_of(struct call *c, const struct program *p,
+                              const struct collective *list, int64_t n, instr_id loaded,
+                              struct collective **mine)
 {
     VEC(struct collective) v = { 0 };
     for (int64_t k = 0; k < n; k++)
@@ -47,7 +51,8 @@ static const char *kinds_text(struct call *c, const struct collective *list, int
     return s.n ? str_text(&s) : "no collective";
 }
 
-/* ---- a way round ------------------------------------------------------------------------------------------ */
+/* ---- a way round
+ * ------------------------------------------------------------------------------------------ */
 
 struct detour {
     sharding_id by;
@@ -55,11 +60,13 @@ struct detour {
     const char *kinds;
 };
 
-static int64_t cost_of(struct call *c, shape_id shape, sharding_id from, sharding_id to, const char **kinds)
+static int64_t cost_of(struct call *c, shape_id shape, sharding_id from, sharding_id to,
+                       const char **kinds)
 {
     const struct collective *list;
     int64_t n, total;
-    const struct program *p = document_reshard(c->sh->doc, shape, from, to, &list, &n, &total, NULL);
+    const struct program *p =
+        document_reshard(c->sh->doc, shape, from, to, &list, &n, &total, NULL);
     if (!p)
         return INT64_MAX / 4;
     *kinds = arena_strdup(&c->arena, kinds_text(c, list, n));
@@ -72,7 +79,8 @@ static sharding_id between(struct call *c, const struct shape *v, sharding_id a,
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
     int64_t total = sharding_total(t, a), tiles = 1, dims[65];
-    if (sharding_get(t, a)->kind != SHARDING_TILED || sharding_get(t, b)->kind != SHARDING_TILED || v->rank > 60)
+    if (sharding_get(t, a)->kind != SHARDING_TILED || sharding_get(t, b)->kind != SHARDING_TILED ||
+        v->rank > 60)
         return (sharding_id){ 0 };
     for (int d = 0; d < v->rank; d++)
         tiles *= sharding_tile(t, b, d);
@@ -88,7 +96,8 @@ static sharding_id between(struct call *c, const struct shape *v, sharding_id a,
     return sharding_partial(t, tiling_make(t, v->rank + 1, dims, sharding_get(t, a)->tiles.order));
 }
 
-static void try_detour(struct call *c, shape_id shape, sharding_id from, sharding_id by, sharding_id to, struct detour *best)
+static void try_detour(struct call *c, shape_id shape, sharding_id from, sharding_id by,
+                       sharding_id to, struct detour *best)
 {
     if (!by.i || by.i == from.i || by.i == to.i)
         return;
@@ -101,7 +110,8 @@ static void try_detour(struct call *c, shape_id shape, sharding_id from, shardin
         *best = (struct detour){ by, bytes, arena_printf(&c->arena, "%s, then %s", first, second) };
 }
 
-static bool find_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to, int64_t direct, struct detour *best)
+static bool find_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to,
+                        int64_t direct, struct detour *best)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
     const struct shape *v = shape_get(document_ir(c->sh->doc), shape);
@@ -109,7 +119,8 @@ static bool find_detour(struct call *c, shape_id shape, sharding_id from, shardi
     try_detour(c, shape, from, between(c, v, from, to), to, best);
     try_detour(c, shape, from, between(c, v, to, from), to, best);
     /* The split of one dimension moved to another: what an all-to-all does. */
-    bool tiled = sharding_get(t, from)->kind == SHARDING_TILED && sharding_get(t, to)->kind == SHARDING_TILED;
+    bool tiled = sharding_get(t, from)->kind == SHARDING_TILED &&
+                 sharding_get(t, to)->kind == SHARDING_TILED;
     for (int i = 0; tiled && i < v->rank && v->rank <= 8; i++)
         for (int j = 0; j < v->rank; j++) {
             if (i == j)
@@ -122,7 +133,8 @@ static bool find_detour(struct call *c, shape_id shape, sharding_id from, shardi
     return best->by.i != 0;
 }
 
-static void say_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to, int64_t direct)
+static void say_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to,
+                       int64_t direct)
 {
     struct detour d;
     if (!find_detour(c, shape, from, to, direct, &d))
@@ -138,14 +150,17 @@ static void say_detour(struct call *c, shape_id shape, sharding_id from, shardin
     out(c, "cheaper by way of %s", spelled(c, d.by));
     if (strcmp(spelled(c, d.by), hlo_text(c, d.by)))
         out(c, " %s", hlo_text(c, d.by));
-    out(c, ": %s, %s instead of %s\n", d.kinds, nice_bytes(&c->arena, d.bytes), nice_bytes(&c->arena, direct));
+    out(c, ": %s, %s instead of %s\n", d.kinds, nice_bytes(&c->arena, d.bytes),
+        nice_bytes(&c->arena, direct));
 }
 
-/* ---- reshard A -> B ----------------------------------------------------------------------------------------- */
+/* ---- reshard A -> B
+ * ----------------------------------------------------------------------------------------- */
 
 static void say_move(struct call *c, sharding_id from, sharding_id to)
 {
-    const char *a = spelled(c, from), *b = spelled(c, to), *ha = hlo_text(c, from), *hb = hlo_text(c, to);
+    const char *a = spelled(c, from), *b = spelled(c, to), *ha = hlo_text(c, from),
+               *hb = hlo_text(c, to);
     out(c, "%s -> %s", a, b);
     if ((ha && strcmp(a, ha)) || (hb && strcmp(b, hb)))
         out(c, "   %s -> %s", ha ? ha : "none", hb ? hb : "none");
@@ -156,7 +171,8 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
 {
     const struct collective *list;
     int64_t n, total;
-    const struct program *p = document_reshard(c->sh->doc, shape, from, to, &list, &n, &total, c->d);
+    const struct program *p =
+        document_reshard(c->sh->doc, shape, from, to, &list, &n, &total, c->d);
     if (!p)
         return call_failed(c);
     struct tensor_view a, b;
@@ -173,7 +189,8 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
         for (int64_t k = 0; k < n; k++) {
             json_open(&c->js, '{');
             json_put_string(&c->js, "kind", op_name(list[k].kind));
-            json_put_string(&c->js, "shape", shape_text(c, instr_at(p->module, list[k].instr)->shape));
+            json_put_string(&c->js, "shape",
+                            shape_text(c, instr_at(p->module, list[k].instr)->shape));
             json_put_int(&c->js, "bytes", list[k].bytes);
             json_put_string(&c->js, "groups", groups_text(c, &list[k]));
             json_close(&c->js, '}');
@@ -181,10 +198,12 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
         json_close(&c->js, ']');
     } else {
         say_move(c, from, to);
-        out(c, "%s: %s on a device -> %s\n", shape_text(c, shape), shape_text(c, a.local), shape_text(c, b.local));
+        out(c, "%s: %s on a device -> %s\n", shape_text(c, shape), shape_text(c, a.local),
+            shape_text(c, b.local));
         if (n > 0)
             table_collectives(c, p->module, NULL, list, n);
-        out(c, "%s: %s sent by each device%s\n", kinds_text(c, list, n), nice_bytes(&c->arena, total),
+        out(c, "%s: %s sent by each device%s\n", kinds_text(c, list, n),
+            nice_bytes(&c->arena, total),
             whole ? "; the whole array is made on every device on the way" : "");
     }
     if (whole)
@@ -193,7 +212,8 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
 }
 
 /* `f32[8,16]` or a tensor in front of the shardings. */
-static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_id *current, int *first)
+static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_id *current,
+                          int *first)
 {
     struct document *doc = c->sh->doc;
     *first = 0;
@@ -202,7 +222,8 @@ static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_i
     const struct word *w = &c->args[0];
     size_t used = 0;
     const char *bracket = strchr(w->text, '[');
-    bool dtype = bracket && bracket > w->text && dtype_find(w->text, (size_t)(bracket - w->text)) != DTYPE_NONE &&
+    bool dtype = bracket && bracket > w->text &&
+                 dtype_find(w->text, (size_t)(bracket - w->text)) != DTYPE_NONE &&
                  !strchr(w->text, '@');
     if (dtype) {
         diag_stage(c->d, "usage");
@@ -211,7 +232,8 @@ static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_i
         *first = 1;
         return true;
     }
-    bool spec = strchr("[{P#", w->text[0]) || !strcmp(w->text, "replicated") || !strcmp(w->text, "maximal") || !strcmp(w->text, "manual");
+    bool spec = strchr("[{P#", w->text[0]) || !strcmp(w->text, "replicated") ||
+                !strcmp(w->text, "maximal") || !strcmp(w->text, "manual");
     if (spec && !(w->text[0] == 'P' && w->text[1] != '('))
         return true;
     if (!document_module(doc)) {
@@ -262,7 +284,8 @@ static int reshard_between(struct call *c, int arrow)
     uint64_t open;
     if (first < arrow) {
         uint32_t a = c->args[first].off, b = c->args[arrow - 1].off + c->args[arrow - 1].len;
-        if (!read_spec(c, arena_strndup(&c->arena, c->src->text + a, b - a), b - a, a, shape, &from, &open))
+        if (!read_spec(c, arena_strndup(&c->arena, c->src->text + a, b - a), b - a, a, shape, &from,
+                       &open))
             return STATUS_USAGE;
     } else if (!from.i) {
         return call_usage(c, 0, "it has no sharding to start from: reshard T A -> B");
@@ -282,10 +305,11 @@ static int reshard_between(struct call *c, int arrow)
     return plan(c, shape, from, to);
 }
 
-/* ---- of the program ------------------------------------------------------------------------------------------ */
+/* ---- of the program
+ * ------------------------------------------------------------------------------------------ */
 
-static void json_tensor(struct call *c, const struct program *p, const struct move *moves, int64_t nmoves,
-                        const struct collective *mine, int64_t n)
+static void json_tensor(struct call *c, const struct program *p, const struct move *moves,
+                        int64_t nmoves, const struct collective *mine, int64_t n)
 {
     json_put_open(&c->js, "moves", '[');
     for (int64_t k = 0; k < nmoves; k++) {
@@ -318,9 +342,13 @@ static void say_remats(struct call *c, const struct program *p, instr_id loaded)
             continue;
         shape_id shape = instr_at(prop->graph->module, r->source)->shape;
         if (!c->json)
-            out(c, "%s: %s -> %s%s%s\n", r->fallback ? "no rule yet: replicated, computed, sliced" : "the whole array is made on every device",
-                spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "", r->reason ? r->reason : "");
-        if (!r->fallback && r->from.i && r->to.i && shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY) {
+            out(c, "%s: %s -> %s%s%s\n",
+                r->fallback ? "no rule yet: replicated, computed, sliced"
+                            : "the whole array is made on every device",
+                spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "",
+                r->reason ? r->reason : "");
+        if (!r->fallback && r->from.i && r->to.i &&
+            shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY) {
             const char *kinds = "";
             say_detour(c, shape, r->from, r->to, cost_of(c, shape, r->from, r->to, &kinds));
         }
@@ -353,10 +381,12 @@ static int reshard_tensor(struct call *c)
     struct tensor_view v;
     if (!document_view(doc, i, 0, &v, call_tick(c), c->d))
         return call_failed(c);
-    out(c, "%s  %s  %s\n", tensor_name(c, i), shape_text(c, instr_at(document_module(doc), i)->shape), spelled(c, v.sharding));
+    out(c, "%s  %s  %s\n", tensor_name(c, i),
+        shape_text(c, instr_at(document_module(doc), i)->shape), spelled(c, v.sharding));
     const struct instr *w = v.nsites ? instr_at(prop->graph->module, v.working) : NULL;
     for (uint32_t k = 0; w && k < w->noperands && k < 4; k++)
-        out(c, "  operand %s  %s\n", working_label(c, prop->graph, w->operands[k]), spelled(c, prop->final[w->operands[k].i]));
+        out(c, "  operand %s  %s\n", working_label(c, prop->graph, w->operands[k]),
+            spelled(c, prop->final[w->operands[k].i]));
     if (nmoves == 0 && count == 0)
         out(c, "nothing is resharded for it\n");
     for (int64_t k = 0; k < nmoves; k++)
@@ -369,7 +399,8 @@ static int reshard_tensor(struct call *c)
 int cmd_reshard(struct call *c)
 {
     for (int k = 0; k < c->n; k++)
-        if (!c->args[k].quoted && (!strcmp(c->args[k].text, "->") || !strcmp(c->args[k].text, "to")))
+        if (!c->args[k].quoted &&
+            (!strcmp(c->args[k].text, "->") || !strcmp(c->args[k].text, "to")))
             return k == 0 ? call_usage(c, 0, "from what?") : reshard_between(c, k);
     if (c->n > 1) {
         call_usage(c, 1, "reshard takes a tensor, or A -> B");

@@ -20,9 +20,11 @@ static void leaves_free(struct leaves *l)
     l->n = 0;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------ */
+/* ---- inputs
+ * ------------------------------------------------------------------------------------------ */
 
-static bool read_leaf(struct call *c, const char *folder, int64_t k, const struct shape *s, struct tensor *out_t, bool *found)
+static bool read_leaf(struct call *c, const char *folder, int64_t k, const struct shape *s,
+                      struct tensor *out_t, bool *found)
 {
     *found = false;
     if (!folder)
@@ -39,7 +41,8 @@ static void say_invented(struct call *c, const char *folder, int64_t invented, i
 {
     if (invented == 0 || (invented == total && !folder))
         return;
-    diag_warn(c->d, NULL, (struct span){ 0, 0 }, "%" PRId64 " of %" PRId64 " inputs are not in %s: small integers are made up (seed=)",
+    diag_warn(c->d, NULL, (struct span){ 0, 0 },
+              "%" PRId64 " of %" PRId64 " inputs are not in %s: small integers are made up (seed=)",
               invented, total, folder ? folder : "a folder");
 }
 
@@ -56,12 +59,13 @@ static void warn_elided(struct call *c)
     }
     if (n > 0)
         diag_warn(c->d, NULL, (struct span){ 0, 0 },
-                  "%" PRId64 " constant%s no values in the text, constant({...}): %s%s. Values are made up: the numbers mean nothing",
+                  "%" PRId64 " constant%s no values in the text, constant({...}): %s%s. Values are "
+                             "made up: the numbers mean nothing",
                   n, n == 1 ? " has" : "s have", first, n > 1 ? " and others" : "");
 }
 
-static bool make_inputs(struct call *c, const struct module *m, const shape_id *params, int64_t nparams, const char *folder,
-                        uint64_t seed, struct leaves *out_l)
+static bool make_inputs(struct call *c, const struct module *m, const shape_id *params,
+                        int64_t nparams, const char *folder, uint64_t seed, struct leaves *out_l)
 {
     int64_t total = 0, invented = 0;
     for (int64_t k = 0; k < nparams; k++)
@@ -91,7 +95,8 @@ static bool make_inputs(struct call *c, const struct module *m, const shape_id *
     return true;
 }
 
-/* ---- outputs ------------------------------------------------------------------------------------------ */
+/* ---- outputs
+ * ------------------------------------------------------------------------------------------ */
 
 static const char *tensor_shape(struct call *c, const struct tensor *t)
 {
@@ -107,8 +112,8 @@ static const char *tensor_shape(struct call *c, const struct tensor *t)
 static bool is_foreign(enum dtype t)
 {
     const char *name = dtype_name(t);
-    return !strcmp(name, "bf16") || !strncmp(name, "f8", 2) || !strncmp(name, "f4", 2) || !strcmp(name, "s4") || !strcmp(name, "u4") ||
-           !strcmp(name, "s2") || !strcmp(name, "u2");
+    return !strcmp(name, "bf16") || !strncmp(name, "f8", 2) || !strncmp(name, "f4", 2) ||
+           !strcmp(name, "s4") || !strcmp(name, "u4") || !strcmp(name, "s2") || !strcmp(name, "u2");
 }
 
 static bool write_outputs(struct call *c, const char *folder, const struct tensor *list, int64_t n)
@@ -126,16 +131,20 @@ static bool write_outputs(struct call *c, const char *folder, const struct tenso
             return false;
         diag_stage(c->d, former);
         if (is_foreign(list[k].dtype))
-            str_addf(&types, "%s\"%" PRId64 "\": \"%s\"", types.n ? ", " : "{", k, dtype_name(list[k].dtype));
+            str_addf(&types, "%s\"%" PRId64 "\": \"%s\"", types.n ? ", " : "{", k,
+                     dtype_name(list[k].dtype));
     }
     if (types.n) {
         str_adds(&types, "}\n");
-        return write_file(c, arena_printf(&c->arena, "%s/types.json", folder), str_text(&types), types.n);
+        return write_file(c, arena_printf(&c->arena, "%s/types.json", folder), str_text(&types),
+                          types.n);
     }
     return true;
 }
 
-/* ---- run ----------------------------------------------------------------------------------------------- */
+/* ---- run
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static struct run_options options_of(struct call *c, int64_t n)
 {
@@ -144,7 +153,8 @@ static struct run_options options_of(struct call *c, int64_t n)
 }
 
 /* The unpartitioned module: the working graph on one device, shardings ignored. */
-static bool run_one(struct call *c, const char *folder, uint64_t seed, struct leaves *inputs, struct leaves *outputs)
+static bool run_one(struct call *c, const char *folder, uint64_t seed, struct leaves *inputs,
+                    struct leaves *outputs)
 {
     const struct propagation *p = document_propagation(c->sh->doc, call_tick(c), c->d);
     if (!p)
@@ -167,8 +177,8 @@ static bool run_one(struct call *c, const char *folder, uint64_t seed, struct le
     return true;
 }
 
-static bool run_many(struct call *c, const char *folder, uint64_t seed, struct leaves *inputs, struct leaves *outputs,
-                     bool *copies_equal, int64_t *devices)
+static bool run_many(struct call *c, const char *folder, uint64_t seed, struct leaves *inputs,
+                     struct leaves *outputs, bool *copies_equal, int64_t *devices)
 {
     const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
     if (!p || !make_inputs(c, p->module, p->param_shape, p->nparams, folder, seed, inputs))
@@ -186,7 +196,8 @@ static bool run_many(struct call *c, const char *folder, uint64_t seed, struct l
     return true;
 }
 
-static void say_results(struct call *c, const struct leaves *outputs, int64_t devices, bool copies_equal, const char *folder)
+static void say_results(struct call *c, const struct leaves *outputs, int64_t devices,
+                        bool copies_equal, const char *folder)
 {
     if (c->json) {
         json_put_int(&c->js, "devices", devices);
@@ -201,8 +212,9 @@ static void say_results(struct call *c, const struct leaves *outputs, int64_t de
         json_close(&c->js, ']');
         return;
     }
-    out(c, "ran on %s device%s: %" PRId64 " output%s%s%s\n", with_commas(&c->arena, devices), devices == 1 ? "" : "s", outputs->n,
-        outputs->n == 1 ? "" : "s", folder ? " in " : "", folder ? folder : "");
+    out(c, "ran on %s device%s: %" PRId64 " output%s%s%s\n", with_commas(&c->arena, devices),
+        devices == 1 ? "" : "s", outputs->n, outputs->n == 1 ? "" : "s", folder ? " in " : "",
+        folder ? folder : "");
     int64_t shown = min_i64(outputs->n, 8);
     for (int64_t k = 0; k < shown; k++)
         out(c, "  %" PRId64 "  %s\n", k, tensor_shape(c, &outputs->v[k]));
@@ -212,11 +224,13 @@ static void say_results(struct call *c, const struct leaves *outputs, int64_t de
 
 int cmd_run(struct call *c)
 {
-    const char *in = call_option(c, "inputs"), *to = call_option(c, "outputs"), *n = call_option(c, "devices"),
-               *seed_text = call_option(c, "seed");
+    const char *in = call_option(c, "inputs"), *to = call_option(c, "outputs"),
+               *n = call_option(c, "devices"), *seed_text = call_option(c, "seed");
     int64_t devices = 1, seed = (int64_t)document_strategy(c->sh->doc)->options.seed;
     if (n && strcmp(n, "1"))
-        return call_usage(c, -1, "devices=1 runs the unpartitioned module; the mesh says how many there are otherwise");
+        return call_usage(
+            c, -1,
+            "devices=1 runs the unpartitioned module; the mesh says how many there are otherwise");
     if (seed_text && parse_i64(seed_text, strlen(seed_text), &seed) != strlen(seed_text))
         return call_usage(c, -1, "seed=%s is no number", seed_text);
     if (to && (c->sh->safe || c->sh->sealed))
@@ -225,7 +239,8 @@ int cmd_run(struct call *c)
         return call_usage(c, -1, "no file is opened here");
     struct stat st;
     if (in && (stat(in, &st) != 0 || !S_ISDIR(st.st_mode)))
-        return call_error(c, STATUS_INPUT, "io", "%s: %s", in, errno ? strerror(errno) : "not a folder");
+        return call_error(c, STATUS_INPUT, "io", "%s: %s", in,
+                          errno ? strerror(errno) : "not a folder");
     warn_elided(c);
     struct leaves inputs = { 0 }, outputs = { 0 };
     bool copies_equal = true;
@@ -241,11 +256,13 @@ int cmd_run(struct call *c)
     if (!ok)
         return call_failed(c);
     if (!copies_equal)
-        diag_warn(c->d, NULL, (struct span){ 0, 0 }, "devices that hold copies of one piece do not agree");
+        diag_warn(c->d, NULL, (struct span){ 0, 0 },
+                  "devices that hold copies of one piece do not agree");
     return STATUS_OK;
 }
 
-/* ---- verify -------------------------------------------------------------------------------------------- */
+/* ---- verify
+ * -------------------------------------------------------------------------------------------- */
 
 static void json_verify(struct call *c, const struct verify_result *r, const struct propagation *p)
 {
@@ -260,7 +277,8 @@ static void json_verify(struct call *c, const struct verify_result *r, const str
         json_open(&c->js, '{');
         json_put_int(&c->js, "index", r->outputs[k].index);
         json_put_int(&c->js, "differ", r->outputs[k].differ);
-        json_put_string(&c->js, "max_error", arena_printf(&c->arena, "%a", r->outputs[k].max_error));
+        json_put_string(&c->js, "max_error",
+                        arena_printf(&c->arena, "%a", r->outputs[k].max_error));
         json_put_string(&c->js, "bound", arena_printf(&c->arena, "%a", r->outputs[k].bound));
         json_close(&c->js, '}');
     }
@@ -296,7 +314,8 @@ static void say_verify(struct call *c, const struct verify_result *r, const stru
     if (r->mode_reason)
         out(c, "mode float: %s\n", r->mode_reason);
     if (r->equal) {
-        out(c, "%s device%s agree%s with the unpartitioned module (%s)\n", with_commas(&c->arena, r->devices), r->devices == 1 ? "" : "s",
+        out(c, "%s device%s agree%s with the unpartitioned module (%s)\n",
+            with_commas(&c->arena, r->devices), r->devices == 1 ? "" : "s",
             r->devices == 1 ? "s" : "", mode);
         return;
     }
@@ -305,16 +324,19 @@ static void say_verify(struct call *c, const struct verify_result *r, const stru
         bad += r->outputs[k].differ > 0;
         elements += r->outputs[k].differ;
     }
-    out(c, "%s devices do not agree with the unpartitioned module (%s): %s elements of %" PRId64 " output%s differ%s\n",
-        with_commas(&c->arena, r->devices), mode, with_commas(&c->arena, elements), bad, bad == 1 ? "" : "s",
-        r->poisoned ? "; padding reached a result" : "");
+    out(c,
+        "%s devices do not agree with the unpartitioned module (%s): %s elements of %" PRId64
+        " output%s differ%s\n",
+        with_commas(&c->arena, r->devices), mode, with_commas(&c->arena, elements), bad,
+        bad == 1 ? "" : "s", r->poisoned ? "; padding reached a result" : "");
     if (!r->first.i)
         return;
     struct str at = STR_IN(&c->arena);
     for (int64_t d = 0; d < r->rank; d++)
         str_addf(&at, "%s%" PRId64, d ? "," : "", r->index[d]);
-    out(c, "first at %s, device %" PRId64 ", index [%s]: %s, not %s\n", working_label(c, p->graph, r->first), r->device, str_text(&at),
-        r->got ? r->got : "?", r->expected ? r->expected : "?");
+    out(c, "first at %s, device %" PRId64 ", index [%s]: %s, not %s\n",
+        working_label(c, p->graph, r->first), r->device, str_text(&at), r->got ? r->got : "?",
+        r->expected ? r->expected : "?");
 }
 
 int cmd_verify(struct call *c)

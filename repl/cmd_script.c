@@ -54,7 +54,8 @@ int cmd_log(struct call *c)
 {
     struct shell *sh = c->sh;
     if (c->n == 0) {
-        out(c, sh->log ? "a log is being written\n" : "no log is being written; log FILE begins one\n");
+        out(c, sh->log ? "a log is being written\n"
+                       : "no log is being written; log FILE begins one\n");
         return STATUS_OK;
     }
     if (sh->log)
@@ -94,7 +95,8 @@ int cmd_alias(struct call *c)
     for (int k = 0; k < ncommands; k++)
         if (!strcmp(commands[k].name, name))
             return call_usage(c, 0, "'%s' is a command", name);
-    struct command_alias a = { arena_strdup(&sh->arena, name), arena_strdup(&sh->arena, call_rest(c, 1, NULL)) };
+    struct command_alias a = { arena_strdup(&sh->arena, name),
+                               arena_strdup(&sh->arena, call_rest(c, 1, NULL)) };
     for (int64_t k = 0; k < sh->aliases.n; k++)
         if (!strcmp(sh->aliases.v[k].name, name)) {
             sh->aliases.v[k] = a;
@@ -104,7 +106,8 @@ int cmd_alias(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- expect -------------------------------------------------------------------------------------------- */
+/* ---- expect
+ * -------------------------------------------------------------------------------------------- */
 
 static int verdict(struct call *c, bool holds, const char *found)
 {
@@ -121,7 +124,8 @@ static int verdict(struct call *c, bool holds, const char *found)
         return STATUS_OK;
     }
     diag_stage(c->d, "differs");
-    diag_error(c->d, c->src, (struct span){ c->off, c->end - c->off }, "expected %s, found %s", what, found);
+    diag_error(c->d, c->src, (struct span){ c->off, c->end - c->off }, "expected %s, found %s",
+               what, found);
     return STATUS_DIFFERS;
 }
 
@@ -135,10 +139,20 @@ static bool read_amount(const char *s, double *out_v)
     static const struct {
         const char *word;
         double factor;
-    } units[] = { { "", 1 },        { "B", 1 },           { "k", 1e3 },           { "K", 1e3 },
-                  { "M", 1e6 },     { "G", 1e9 },         { "KB", 1e3 },          { "kB", 1e3 },
-                  { "MB", 1e6 },    { "GB", 1e9 },        { "KiB", 1024 },        { "MiB", 1024.0 * 1024 },
-                  { "GiB", 1024.0 * 1024 * 1024 }, { "bytes", 1 } };
+    } units[] = { { "", 1 },
+                  { "B", 1 },
+                  { "k", 1e3 },
+                  { "K", 1e3 },
+                  { "M", 1e6 },
+                  { "G", 1e9 },
+                  { "KB", 1e3 },
+                  { "kB", 1e3 },
+                  { "MB", 1e6 },
+                  { "GB", 1e9 },
+                  { "KiB", 1024 },
+                  { "MiB", 1024.0 * 1024 },
+                  { "GiB", 1024.0 * 1024 * 1024 },
+                  { "bytes", 1 } };
     for (size_t k = 0; k < COUNTOF(units); k++)
         if (!strcmp(end, units[k].word)) {
             *out_v *= units[k].factor;
@@ -175,7 +189,8 @@ static bool counts(struct call *c, const struct collective *k, const char *only)
     int n;
     collective_axes(c, k, &n, names);
     for (int a = 0; a < n; a++)
-        if (!strncmp(names[a], only, strlen(only)) && (names[a][strlen(only)] == '\0' || names[a][strlen(only)] == ':'))
+        if (!strncmp(names[a], only, strlen(only)) &&
+            (names[a][strlen(only)] == '\0' || names[a][strlen(only)] == ':'))
             return true;
     return false;
 }
@@ -184,7 +199,8 @@ static bool known_word(struct call *c, const char *only)
 {
     enum op_kind op = op_find(only, strlen(only));
     const struct mesh *m = document_mesh(c->sh->doc);
-    return !only[0] || (op != OP_NONE && op_is_collective(op)) || (m && mesh_find_axis(m, only, strlen(only)) >= 0);
+    return !only[0] || (op != OP_NONE && op_is_collective(op)) ||
+           (m && mesh_find_axis(m, only, strlen(only)) >= 0);
 }
 
 /* expect comms OP N, expect bytes(AXIS) OP N, expect all-reduce OP N */
@@ -195,7 +211,8 @@ static int expect_amount(struct call *c, const char *measure, const char *only)
     if (!document_collectives(c->sh->doc, &list, &n, &total, call_tick(c), c->d))
         return call_failed(c);
     if (!known_word(c, only))
-        return call_usage(c, 0, "'%s' is neither a kind of collective nor an axis of the mesh", only);
+        return call_usage(c, 0, "'%s' is neither a kind of collective nor an axis of the mesh",
+                          only);
     for (int64_t k = 0; k < n; k++)
         if (counts(c, &list[k], only)) {
             count++;
@@ -206,7 +223,8 @@ static int expect_amount(struct call *c, const char *measure, const char *only)
     bool of_bytes = !strcmp(measure, "bytes"), ok;
     double limit;
     if (c->n != 3 || !read_amount(c->args[2].text, &limit))
-        return call_usage(c, c->n > 2 ? 2 : -1, "a comparison is wanted: expect %s <= N", c->args[0].text);
+        return call_usage(c, c->n > 2 ? 2 : -1, "a comparison is wanted: expect %s <= N",
+                          c->args[0].text);
     int64_t value = of_bytes ? bytes : count;
     bool holds = compare(c->args[1].text, (double)value, limit, &ok);
     if (!ok)
@@ -224,13 +242,18 @@ static int expect_none(struct call *c)
     if (!document_collectives(c->sh->doc, &list, &n, &total, call_tick(c), c->d))
         return call_failed(c);
     if (strcmp(kind, "collectives") && !known_word(c, kind))
-        return call_usage(c, 1, "'%s' is neither a kind of collective nor an axis of the mesh", kind);
+        return call_usage(c, 1, "'%s' is neither a kind of collective nor an axis of the mesh",
+                          kind);
     const char *first = "";
-    const struct program *p = document_is_partitioned(c->sh->doc) ? NULL : document_program(c->sh->doc, NULL, NULL);
+    const struct program *p =
+        document_is_partitioned(c->sh->doc) ? NULL : document_program(c->sh->doc, NULL, NULL);
     for (int64_t k = 0; k < n; k++)
         if ((!strcmp(kind, "collectives") || counts(c, &list[k], kind)) && count++ == 0)
             first = collective_label(c, p ? p->module : document_module(c->sh->doc), &list[k]);
-    return verdict(c, count == 0, count ? arena_printf(&c->arena, "%" PRId64 " (%s, for one; blame %s)", count, first, first) : "none");
+    return verdict(
+        c, count == 0,
+        count ? arena_printf(&c->arena, "%" PRId64 " (%s, for one; blame %s)", count, first, first)
+              : "none");
 }
 
 static int expect_sharding(struct call *c)
@@ -266,7 +289,10 @@ static int expect_even(struct call *c)
         return call_failed(c);
     struct uneven *list;
     int64_t n = find_uneven(c, p, &list);
-    return verdict(c, n == 0, n ? arena_printf(&c->arena, "%" PRId64 " uneven (%s, for one)", n, working_label(c, p->graph, list[0].working)) : "even");
+    return verdict(c, n == 0,
+                   n ? arena_printf(&c->arena, "%" PRId64 " uneven (%s, for one)", n,
+                                    working_label(c, p->graph, list[0].working))
+                     : "even");
 }
 
 static int expect_no_remat(struct call *c)
@@ -274,7 +300,8 @@ static int expect_no_remat(struct call *c)
     const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
     if (!p)
         return call_failed(c);
-    return verdict(c, p->nremats == 0, arena_printf(&c->arena, "%" PRId64 " arrays made whole", p->nremats));
+    return verdict(c, p->nremats == 0,
+                   arena_printf(&c->arena, "%" PRId64 " arrays made whole", p->nremats));
 }
 
 static int expect_verify(struct call *c)
@@ -285,7 +312,8 @@ static int expect_verify(struct call *c)
     struct verify_result r = { 0 };
     diag_stage(c->d, "run");
     const struct options *o = &document_strategy(c->sh->doc)->options;
-    if (!verify_program(document_propagation(c->sh->doc, NULL, NULL), p, RUN_RING, o->seed, o->threads, &r, call_tick(c), c->d)) {
+    if (!verify_program(document_propagation(c->sh->doc, NULL, NULL), p, RUN_RING, o->seed,
+                        o->threads, &r, call_tick(c), c->d)) {
         verify_result_free(&r);
         return call_failed(c);
     }
@@ -320,6 +348,7 @@ int cmd_expect(struct call *c)
     if (op != OP_NONE && op_is_collective(op))
         return expect_amount(c, "comms", what);
     call_usage(c, 0, "'%s' is nothing that can be expected", what);
-    diag_hint(c->d, "expect no KIND, comms, bytes, KIND OP N, sharding T == S, even, no-remat, verify");
+    diag_hint(c->d,
+              "expect no KIND, comms, bytes, KIND OP N, sharding T == S, even, no-remat, verify");
     return STATUS_USAGE;
 }

@@ -16,8 +16,9 @@ struct option_row {
     const char *about;
 };
 
-#define OPT(field)  offsetof(struct options, field)
-#define PART(field) (offsetof(struct options, partition) + offsetof(struct partition_options, field))
+#define OPT(field) offsetof(struct options, field)
+#define PART(field) \
+    (offsetof(struct options, partition) + offsetof(struct partition_options, field))
 #define SHELL(field) offsetof(struct shell, field), true
 
 /* clang-format off */
@@ -170,8 +171,9 @@ static const char *value_text(struct call *c, struct options *o, const struct op
     case INTEGER: return arena_printf(&c->arena, "%" PRId64, integer(c, o, r));
     case WORDS: return nth_word(c, r->words, word_index(c, o, r));
     case FLAGS:
-        return r->at == OPT(to_output) ? flags_text(c, o->to_output, o->nto_output, o->to_output_list)
-                                       : flags_text(c, o->to_parameters, o->nto_parameters, o->to_parameters_list);
+        return r->at == OPT(to_output)
+                   ? flags_text(c, o->to_output, o->nto_output, o->to_output_list)
+                   : flags_text(c, o->to_parameters, o->nto_parameters, o->to_parameters_list);
     }
     return "";
 }
@@ -234,7 +236,8 @@ static int wrong_value(struct call *c, const struct option_row *r, const char *v
     return STATUS_USAGE;
 }
 
-static bool read_integer(struct call *c, struct options *o, const struct option_row *r, const char *value)
+static bool read_integer(struct call *c, struct options *o, const struct option_row *r,
+                         const char *value)
 {
     int64_t n;
     if (parse_i64(value, strlen(value), &n) != strlen(value) || !value[0] || n < 0)

@@ -24,7 +24,8 @@ static const char *site_name(struct call *c, const struct propagation *p, uint32
     return name_text(m->ir, instr_at(m, p->graph->sites[site].call)->name);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------ */
+/* ---- JSON
+ * ------------------------------------------------------------------------------------------ */
 
 static void json_head(struct call *c)
 {
@@ -44,7 +45,8 @@ static void json_head(struct call *c)
 static void json_leaf_origins(struct call *c, const struct tensor_view *v)
 {
     const struct strategy *s = document_strategy(c->sh->doc);
-    const struct shape *shape = shape_get(document_ir(c->sh->doc), instr_at(document_module(c->sh->doc), v->instr)->shape);
+    const struct shape *shape =
+        shape_get(document_ir(c->sh->doc), instr_at(document_module(c->sh->doc), v->instr)->shape);
     bool any = false;
     for (int k = 0; k < s->nannotations; k++)
         any |= s->annotations[k].target.i == v->instr.i && s->annotations[k].leaf >= 0;
@@ -55,26 +57,31 @@ static void json_leaf_origins(struct call *c, const struct tensor_view *v)
         bool user = false;
         for (int k = 0; k < s->nannotations; k++)
             user |= s->annotations[k].target.i == v->instr.i && s->annotations[k].leaf == leaf;
-        json_string(&c->js, user ? "user" : origin_name(v->origin == ORIGIN_USER ? ORIGIN_PROPAGATED : (int)v->origin));
+        json_string(&c->js, user ? "user"
+                                 : origin_name(v->origin == ORIGIN_USER ? ORIGIN_PROPAGATED
+                                                                        : (int)v->origin));
     }
     json_close(&c->js, ']');
 }
 
-static void json_row(struct call *c, const struct propagation *p, const struct tensor_view *v, uint32_t k)
+static void json_row(struct call *c, const struct propagation *p, const struct tensor_view *v,
+                     uint32_t k)
 {
     const struct module *m = document_module(c->sh->doc);
     const struct instr *in = instr_at(m, v->instr);
     json_open(&c->js, '{');
     json_put_string(&c->js, "computation", name_text(m->ir, comp_at(m, in->comp)->name));
     json_put_string(&c->js, "name", name_text(m->ir, in->name));
-    json_put_string(&c->js, "opcode", in->opcode_text ? in->opcode_text : op_name((enum op_kind)in->op));
+    json_put_string(&c->js, "opcode",
+                    in->opcode_text ? in->opcode_text : op_name((enum op_kind)in->op));
     json_put_string(&c->js, "shape", shape_text(c, in->shape));
     json_put_string(&c->js, "sharding", hlo_text(c, v->sharding));
     json_put_string(&c->js, "origin", origin_name((int)v->origin));
     if (v->nsites > 1)
         json_put_string(&c->js, "site", site_name(c, p, v->site));
     if (v->nsites == 0)
-        json_put_string(&c->js, "removed", removed_word(v->removed) ? removed_word(v->removed) : "dead");
+        json_put_string(&c->js, "removed",
+                        removed_word(v->removed) ? removed_word(v->removed) : "dead");
     if (v->open) {
         json_put_open(&c->js, "open", '[');
         for (int d = 0; d < 64; d++)
@@ -107,14 +114,18 @@ static int show_json(struct call *c, const instr_id *list, int64_t n)
     return STATUS_OK;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text
+ * ------------------------------------------------------------------------------------------ */
 
-static const char *origin_text(struct call *c, const struct propagation *p, const struct tensor_view *v)
+static const char *origin_text(struct call *c, const struct propagation *p,
+                               const struct tensor_view *v)
 {
     if (v->nsites == 0)
-        return arena_printf(&c->arena, "removed: %s", removed_word(v->removed) ? removed_word(v->removed) : "dead");
+        return arena_printf(&c->arena, "removed: %s",
+                            removed_word(v->removed) ? removed_word(v->removed) : "dead");
     if (v->nsites > 1)
-        return arena_printf(&c->arena, "%s, in %s", origin_name((int)v->origin), site_name(c, p, v->site));
+        return arena_printf(&c->arena, "%s, in %s", origin_name((int)v->origin),
+                            site_name(c, p, v->site));
     return origin_name((int)v->origin);
 }
 
@@ -130,7 +141,8 @@ static const char *open_text(struct call *c, const struct tensor_view *v)
 }
 
 /* Names from where the sharding comes, in words. */
-static const char *cause_text(struct call *c, const struct propagation *p, const struct tensor_view *v)
+static const char *cause_text(struct call *c, const struct propagation *p,
+                              const struct tensor_view *v)
 {
     if (v->origin == ORIGIN_USER)
         return "annotated by you";
@@ -144,8 +156,8 @@ static const char *cause_text(struct call *c, const struct propagation *p, const
     const struct prop_write *w = &p->writes[n - 1];
     if (!w->cause.i)
         return "propagated";
-    return arena_printf(&c->arena, "propagated from %s (why %s tells the way)", working_label(c, p->graph, w->cause),
-                        tensor_name(c, v->instr));
+    return arena_printf(&c->arena, "propagated from %s (why %s tells the way)",
+                        working_label(c, p->graph, w->cause), tensor_name(c, v->instr));
 }
 
 static void show_card(struct call *c, const struct propagation *p, const struct tensor_view *v)
@@ -153,21 +165,26 @@ static void show_card(struct call *c, const struct propagation *p, const struct 
     const struct module *m = document_module(c->sh->doc);
     const struct instr *in = instr_at(m, v->instr);
     const char *name = tensor_name(c, v->instr), *label = label_of(c, v->instr);
-    out(c, "%s%s%s%s = %s\n", name, strcmp(name, label) ? " (" : "", strcmp(name, label) ? label : "",
-        strcmp(name, label) ? ")" : "", in->op == OP_CUSTOM_CALL ? arena_printf(&c->arena, "custom-call %s", instr_target(m, in))
-                                                                 : op_name((enum op_kind)in->op));
+    out(c, "%s%s%s%s = %s\n", name, strcmp(name, label) ? " (" : "",
+        strcmp(name, label) ? label : "", strcmp(name, label) ? ")" : "",
+        in->op == OP_CUSTOM_CALL ? arena_printf(&c->arena, "custom-call %s", instr_target(m, in))
+                                 : op_name((enum op_kind)in->op));
     if (v->nsites == 0) {
-        out(c, "  removed before propagation: %s\n", removed_word(v->removed) ? removed_word(v->removed) : "dead");
+        out(c, "  removed before propagation: %s\n",
+            removed_word(v->removed) ? removed_word(v->removed) : "dead");
         return;
     }
     if (v->nsites > 1)
-        out(c, "  in         %s\n", site_name(c, p, v->site) ? site_name(c, p, v->site) : "the entry");
+        out(c, "  in         %s\n",
+            site_name(c, p, v->site) ? site_name(c, p, v->site) : "the entry");
     const char *spell = spelled(c, v->sharding), *hlo = hlo_text(c, v->sharding);
-    out(c, "  sharding   %s%s%s%s\n", v->sharding.i ? spell : "none", hlo && strcmp(hlo, spell) ? "   " : "",
-        hlo && strcmp(hlo, spell) ? hlo : "", open_text(c, v));
+    out(c, "  sharding   %s%s%s%s\n", v->sharding.i ? spell : "none",
+        hlo && strcmp(hlo, spell) ? "   " : "", hlo && strcmp(hlo, spell) ? hlo : "",
+        open_text(c, v));
     const struct shape *shape = shape_get(m->ir, in->shape);
     out(c, "  global     %s   %s\n", shape_text(c, in->shape), nice_bytes(&c->arena, shape->bytes));
-    out(c, "  local      %s   %s bytes a device", shape_text(c, v->local), with_commas(&c->arena, v->bytes));
+    out(c, "  local      %s   %s bytes a device", shape_text(c, v->local),
+        with_commas(&c->arena, v->bytes));
     if (shape->kind == SHAPE_ARRAY)
         out(c, ", %s tile%s, copies %s", with_commas(&c->arena, v->tiles), v->tiles == 1 ? "" : "s",
             with_commas(&c->arena, v->copies));
@@ -180,7 +197,8 @@ static void show_card(struct call *c, const struct propagation *p, const struct 
         out(c, "  source     %s\n", place);
 }
 
-static void show_row(struct call *c, const struct propagation *p, struct table *t, const struct tensor_view *v)
+static void show_row(struct call *c, const struct propagation *p, struct table *t,
+                     const struct tensor_view *v)
 {
     const struct module *m = document_module(c->sh->doc);
     const struct instr *in = instr_at(m, v->instr);
@@ -189,7 +207,8 @@ static void show_row(struct call *c, const struct propagation *p, struct table *
     row[0] = tensor_name(c, v->instr);
     row[1] = op_name((enum op_kind)in->op);
     row[2] = shape_text(c, in->shape);
-    row[3] = arena_printf(&c->arena, "%s%s", v->nsites ? spelled(c, v->sharding) : "", open_text(c, v));
+    row[3] =
+        arena_printf(&c->arena, "%s%s", v->nsites ? spelled(c, v->sharding) : "", open_text(c, v));
     row[4] = v->nsites ? shape_text(c, v->local) : "";
     row[5] = v->nsites && array ? with_commas(&c->arena, v->copies) : "";
     row[6] = v->nsites ? with_commas(&c->arena, v->bytes) : "";
@@ -235,7 +254,8 @@ int cmd_show(struct call *c)
     if (c->n > 0) {
         instr_id one;
         int64_t leaf;
-        if (c->args[0].n && c->args[0].text[c->args[0].n - 1] == '}' && strchr(c->args[0].text, '{')) {
+        if (c->args[0].n && c->args[0].text[c->args[0].n - 1] == '}' &&
+            strchr(c->args[0].text, '{')) {
             if (!arg_tensor(c, 0, &one, &leaf))
                 return call_failed(c);
             list = arena_copy(&c->arena, &one, 1, sizeof one);
@@ -257,7 +277,8 @@ int cmd_show(struct call *c)
         out(c, "the last edit changed no sharding; show T, or show --all\n");
         return STATUS_OK;
     }
-    static const char *const heads[] = { "name", "op", "global", "sharding", "local", ">copies", ">bytes", ">padding", "origin", NULL };
+    static const char *const heads[] = { "name",    "op",     "global",   "sharding", "local",
+                                         ">copies", ">bytes", ">padding", "origin",   NULL };
     struct table t;
     table_init(&t, &c->arena, heads);
     int64_t shown = call_rows(c, n);
@@ -281,7 +302,8 @@ int cmd_show(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- propagate ------------------------------------------------------------------------------------- */
+/* ---- propagate
+ * ------------------------------------------------------------------------------------- */
 
 int cmd_propagate(struct call *c)
 {
@@ -311,8 +333,8 @@ int cmd_propagate(struct call *c)
     }
     if (document_propagation_none(c->sh->doc))
         out(c, "propagation=none: shardings as they stand; ");
-    out(c, "%s of %s instructions have a sharding, %s are split; %s changes in %d sweep%s\n", with_commas(&c->arena, sharded),
-        with_commas(&c->arena, all), with_commas(&c->arena, tiled), with_commas(&c->arena, p->nwrites), sweeps,
-        sweeps == 1 ? "" : "s");
+    out(c, "%s of %s instructions have a sharding, %s are split; %s changes in %d sweep%s\n",
+        with_commas(&c->arena, sharded), with_commas(&c->arena, all), with_commas(&c->arena, tiled),
+        with_commas(&c->arena, p->nwrites), sweeps, sweeps == 1 ? "" : "s");
     return STATUS_OK;
 }

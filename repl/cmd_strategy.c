@@ -3,7 +3,8 @@
 
 #include "repl/commands.h"
 
-/* ---- mesh ----------------------------------------------------------------------------------------- */
+/* ---- mesh
+ * ----------------------------------------------------------------------------------------- */
 
 static void show_mesh(struct call *c, const struct mesh *m)
 {
@@ -12,8 +13,8 @@ static void show_mesh(struct call *c, const struct mesh *m)
     plain.name = "";
     mesh_print(document_ir(c->sh->doc)->shardings, &plain, &s);
     bool named = m->name && m->name[0];
-    out(c, "mesh %s%s%s%s: %" PRId64 " devices\n", named ? "@" : "", named ? m->name : "", named ? " " : "",
-        str_text(&s), mesh_devices(m));
+    out(c, "mesh %s%s%s%s: %" PRId64 " devices\n", named ? "@" : "", named ? m->name : "",
+        named ? " " : "", str_text(&s), mesh_devices(m));
 }
 
 static void json_mesh(struct call *c)
@@ -61,12 +62,14 @@ int cmd_mesh(struct call *c)
         name = c->args[0].text + 1;
         first = 1;
         if (!name[0] || c->n == 1)
-            return call_usage(c, 0, "a further mesh is named and described: mesh @%s x=2 y=4", name[0] ? name : "name");
+            return call_usage(c, 0, "a further mesh is named and described: mesh @%s x=2 y=4",
+                              name[0] ? name : "name");
     }
     uint32_t off;
     const char *text = call_rest(c, first, &off);
     diag_stage(c->d, "usage");
-    if (!mesh_parse(document_ir(c->sh->doc)->shardings, &c->arena, c->src, off, text, strlen(text), &m, c->d))
+    if (!mesh_parse(document_ir(c->sh->doc)->shardings, &c->arena, c->src, off, text, strlen(text),
+                    &m, c->d))
         return STATUS_USAGE;
     m.name = name;
     const struct strategy *before = change_begin(c);
@@ -80,12 +83,14 @@ int cmd_mesh(struct call *c)
     return change_finish(c, before);
 }
 
-/* ---- annotations ----------------------------------------------------------------------------------- */
+/* ---- annotations
+ * ----------------------------------------------------------------------------------- */
 
 static bool is_selection(const struct word *w)
 {
-    return !w->quoted && (strpbrk(w->text, "*?,") || !strncmp(w->text, "op:", 3) || !strncmp(w->text, "scope:", 6) ||
-                          !strncmp(w->text, "in(", 3) || !strncmp(w->text, "out(", 4));
+    return !w->quoted && (strpbrk(w->text, "*?,") || !strncmp(w->text, "op:", 3) ||
+                          !strncmp(w->text, "scope:", 6) || !strncmp(w->text, "in(", 3) ||
+                          !strncmp(w->text, "out(", 4));
 }
 
 /* The targets of `shard T S`: a tensor, a leaf of one, or a selection of several. */
@@ -117,9 +122,10 @@ static bool warn_uneven(struct call *c, const struct annotation *a, shape_id sha
         return true;
     struct span at = call_span(c, 1);
     if (o->uneven == UNEVEN_ERROR)
-        return diag_error(c->d, c->src, at, "%s does not divide evenly over %s (uneven=error)", shape_text(c, shape),
-                          spelled(c, a->sharding));
-    diag_warn(c->d, c->src, at, "%s does not divide evenly over %s", shape_text(c, shape), spelled(c, a->sharding));
+        return diag_error(c->d, c->src, at, "%s does not divide evenly over %s (uneven=error)",
+                          shape_text(c, shape), spelled(c, a->sharding));
+    diag_warn(c->d, c->src, at, "%s does not divide evenly over %s", shape_text(c, shape),
+              spelled(c, a->sharding));
     return true;
 }
 
@@ -155,10 +161,13 @@ static int annotate_targets(struct call *c, enum annotation_kind kind)
         json_put_int(&c->js, "annotated", n);
         json_put_string(&c->js, "sharding", hlo_text(c, all[0].sharding));
     } else if (!c->sh->quiet) {
-        const char *name = leaf >= 0 ? c->args[0].text : n == 1 ? tensor_name(c, list[0]) : counted(&c->arena, n, "tensor");
+        const char *name = leaf >= 0 ? c->args[0].text
+                           : n == 1  ? tensor_name(c, list[0])
+                                     : counted(&c->arena, n, "tensor");
         out(c, "%s: %s%s\n", name, spelled(c, all[0].sharding),
-            opened ? ", as a constraint behind it (? leaves a dimension open)"
-                   : kind == ANNOTATE_CONSTRAIN ? ", as a constraint behind it" : "");
+            opened                       ? ", as a constraint behind it (? leaves a dimension open)"
+            : kind == ANNOTATE_CONSTRAIN ? ", as a constraint behind it"
+                                         : "");
     }
     return change_finish(c, before);
 }
@@ -206,7 +215,8 @@ int cmd_unshard(struct call *c)
     return change_finish(c, before);
 }
 
-/* ---- back and forth ---------------------------------------------------------------------------------- */
+/* ---- back and forth
+ * ---------------------------------------------------------------------------------- */
 
 int cmd_undo(struct call *c)
 {
@@ -244,7 +254,8 @@ int cmd_save(struct call *c)
     if (c->json)
         json_put_string(&c->js, "name", name);
     else if (!c->sh->quiet)
-        out(c, "saved as %s: %s\n", name, counted(&c->arena, document_strategy(c->sh->doc)->nannotations, "annotation"));
+        out(c, "saved as %s: %s\n", name,
+            counted(&c->arena, document_strategy(c->sh->doc)->nannotations, "annotation"));
     return STATUS_OK;
 }
 
@@ -286,8 +297,8 @@ static void list_annotations(struct call *c, const struct strategy *s)
     for (int k = 0; k < s->nannotations; k++) {
         const struct annotation *a = &s->annotations[k];
         out(c, "  %s %s%s%s%s\n", verbs[a->kind], tensor_name(c, a->target),
-            a->leaf >= 0 ? arena_printf(&c->arena, "{leaf %" PRId64 "}", a->leaf) : "", s->specs[k] ? " " : "",
-            s->specs[k] ? s->specs[k] : "");
+            a->leaf >= 0 ? arena_printf(&c->arena, "{leaf %" PRId64 "}", a->leaf) : "",
+            s->specs[k] ? " " : "", s->specs[k] ? s->specs[k] : "");
     }
 }
 

@@ -169,11 +169,11 @@ static bool try_one(struct call *c, struct search *s, int n, const struct annota
 {
     struct trial t;
     struct change *changed;
-    s->work += module_ninstrs(s->q->p->graph->module);
     s->tried++;
     if (!document_try(c->sh->doc, n, list, &t, call_tick(c), NULL))
         return false;
     bool yes = brings(c, s->q, t.prop);
+    s->work += t.prop->visits;
     *changes = yes ? compare_shardings(c, s->q->p, t.prop, &changed) : 0;
     trial_free(&t);
     return yes;
@@ -210,7 +210,7 @@ static const char *try_neighbours(struct call *c, struct search *s, int64_t *cha
     VEC(instr_id) queue = { 0 };
     vec_push(&c->arena, &queue, s->q->working);
     seen[s->q->working.i] = 1;
-    for (int64_t k = 0; k < queue.n && (c->all || s->work < TRY_INSTRUCTIONS) && s->tried < MOST_TRIALS; k++) {
+    for (int64_t k = 0; k < queue.n && (c->all || s->work < TRY_VISITS) && s->tried < MOST_TRIALS; k++) {
         instr_id x = queue.v[k], loaded = loaded_of(c, s->q->p, x);
         const struct instr *in = instr_at(m, x);
         sharding_id now = s->q->p->final[x.i], then = loaded.i ? final_in(s->with, loaded) : now;

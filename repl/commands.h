@@ -105,8 +105,8 @@ void json_write(struct call *c, const struct propagation *p, instr_id w, const s
 
 /* Whether `final` splits an array at least as finely as `offered`, along the same lines. */
 bool split_as(struct shardings *t, const struct shape *shape, sharding_id offered, sharding_id final);
-/* Instructions that trials may go through before a command says so and stops (--all: no bound). */
-enum { TRY_INSTRUCTIONS = 4 * 1000 * 1000 };
+/* Visits that trials may make before a command says so and stops (--all: no bound). */
+enum { TRY_VISITS = 10 * 1000 * 1000 };
 
 /* Sum by kind, for summaries. */
 const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total);

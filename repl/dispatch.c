@@ -10,7 +10,8 @@
 /* Aliases that name each other double with each level: few levels are enough. */
 enum { MAX_DEPTH = 24, MAX_ALIAS_DEPTH = 4 };
 
-/* ---- statuses and messages ----------------------------------------------------------------------- */
+/* ---- statuses and messages
+ * ----------------------------------------------------------------------- */
 
 static bool is_typed(const struct diag_msg *m)
 {
@@ -74,7 +75,8 @@ static void make_safe(struct shell *sh, const struct str *from, struct str *to)
             k += colour ? colour : 1;
             continue;
         }
-        while (k + run < n && s[k + run] != '\n' && (run == 0 || !(sh->color && colour_length(s + k + run, n - k - run))))
+        while (k + run < n && s[k + run] != '\n' &&
+               (run == 0 || !(sh->color && colour_length(s + k + run, n - k - run))))
             run++;
         str_add_safe(to, s + k, run);
         k += run;
@@ -115,7 +117,8 @@ static void say_bytes(struct shell *sh, struct str *s)
 
 static bool is_sentence(const char *hint)
 {
-    return !strncmp(hint, "did you mean", 12) || !strncmp(hint, "usage:", 6) || strchr(hint, ':') || strchr(hint, ';');
+    return !strncmp(hint, "did you mean", 12) || !strncmp(hint, "usage:", 6) || strchr(hint, ':') ||
+           strchr(hint, ';');
 }
 
 /* At the prompt the caret stands under what was typed:
@@ -123,7 +126,8 @@ static bool is_sentence(const char *hint)
  *                            ^^^ unknown mesh axis 'dta'; did you mean 'data'?            */
 static bool render_under(struct shell *sh, const struct diag_msg *m, struct str *s)
 {
-    if (!(sh->interactive || sh->transcript) || sh->depth > 0 || !sh->one_line || !m->file || strcmp(m->file, "<command>"))
+    if (!(sh->interactive || sh->transcript) || sh->depth > 0 || !sh->one_line || !m->file ||
+        strcmp(m->file, "<command>"))
         return false;
     int width = 7;
     if (!sh->transcript) {
@@ -239,7 +243,8 @@ void dispatch_messages(struct shell *sh, struct diag *d, int status)
     arena_free(&a);
 }
 
-/* ---- what commands use ----------------------------------------------------------------------------- */
+/* ---- what commands use
+ * ----------------------------------------------------------------------------- */
 
 int call_failed(struct call *c)
 {
@@ -323,20 +328,23 @@ int64_t call_rows(const struct call *c, int64_t n)
 void call_more(struct call *c, int64_t shown, int64_t n, const char *what)
 {
     if (shown < n)
-        out(c, "and %s more%s%s (--all shows them)\n", with_commas(&c->arena, n - shown), what[0] ? " " : "", what);
+        out(c, "and %s more%s%s (--all shows them)\n", with_commas(&c->arena, n - shown),
+            what[0] ? " " : "", what);
 }
 
 int call_run(struct call *c, const char *name, const char *text, size_t n)
 {
     if (c->sh->depth >= MAX_DEPTH)
-        return call_error(c, STATUS_USAGE, "usage", "commands are nested more than %d deep", MAX_DEPTH);
+        return call_error(c, STATUS_USAGE, "usage", "commands are nested more than %d deep",
+                          MAX_DEPTH);
     c->sh->depth++;
     int status = shell_run(c->sh, name, text, n);
     c->sh->depth--;
     return status;
 }
 
-/* ---- finding the command --------------------------------------------------------------------------- */
+/* ---- finding the command
+ * --------------------------------------------------------------------------- */
 
 static bool has_word(const char *list, const char *name, size_t n)
 {
@@ -350,7 +358,8 @@ static bool has_word(const char *list, const char *name, size_t n)
     return false;
 }
 
-const struct command *command_find(const char *name, size_t n, int *matches, char *list, size_t nlist)
+const struct command *command_find(const char *name, size_t n, int *matches, char *list,
+                                   size_t nlist)
 {
     const struct command *found = NULL;
     *matches = 0;
@@ -358,7 +367,8 @@ const struct command *command_find(const char *name, size_t n, int *matches, cha
         list[0] = '\0';
     for (int k = 0; k < ncommands; k++) {
         const struct command *cmd = &commands[k];
-        if ((strlen(cmd->name) == n && !memcmp(cmd->name, name, n)) || has_word(cmd->aliases, name, n)) {
+        if ((strlen(cmd->name) == n && !memcmp(cmd->name, name, n)) ||
+            has_word(cmd->aliases, name, n)) {
             *matches = 1;
             return cmd;
         }
@@ -400,10 +410,12 @@ static void no_such_command(struct call *c, const struct word *w, int matches, c
         diag_hint(c->d, "help lists the commands");
 }
 
-/* ---- words to arguments and options ------------------------------------------------------------------ */
+/* ---- words to arguments and options
+ * ------------------------------------------------------------------ */
 
 /* The row's word for an option that begins like w; *sep: 0, '=' or ':' (takes a value). */
-static const char *option_spec(struct call *c, const char *list, const char *w, char *sep, size_t *used)
+static const char *option_spec(struct call *c, const char *list, const char *w, char *sep,
+                               size_t *used)
 {
     for (const char *p = list; p && *p;) {
         size_t len = strcspn(p, " ");
@@ -432,7 +444,8 @@ static char *unquote(struct call *c, const char *s)
 static bool unknown_option(struct call *c, const struct word *w)
 {
     diag_stage(c->d, "usage");
-    diag_error(c->d, c->src, (struct span){ w->off, w->len }, "%s has no option '%s'", c->cmd->name, w->text);
+    diag_error(c->d, c->src, (struct span){ w->off, w->len }, "%s has no option '%s'", c->cmd->name,
+               w->text);
     const char *best = NULL;
     int least = 3;
     for (const char *p = c->cmd->options; p && *p;) {
@@ -466,8 +479,10 @@ static bool sort_words(struct call *c, int n, const struct word *words)
         }
         if (!strcmp(w->text, "--json")) {
             c->json = true;
-            if (k == n - 1) /* what undo and strategies repeat is the command, not how it answered */
-                c->line = arena_strndup(&c->sh->arena, c->src->text + c->off, words[k - 1].off + words[k - 1].len - c->off);
+            if (k ==
+                n - 1) /* what undo and strategies repeat is the command, not how it answered */
+                c->line = arena_strndup(&c->sh->arena, c->src->text + c->off,
+                                        words[k - 1].off + words[k - 1].len - c->off);
             continue;
         }
         const char *name = option_spec(c, c->cmd->options, w->text, &sep, &used);
@@ -488,7 +503,8 @@ static bool sort_words(struct call *c, int n, const struct word *words)
         } else if (sep) {
             if (k + 1 >= n) {
                 diag_stage(c->d, "usage");
-                return diag_error(c->d, c->src, (struct span){ w->off, w->len }, "%s takes a value", w->text);
+                return diag_error(c->d, c->src, (struct span){ w->off, w->len }, "%s takes a value",
+                                  w->text);
             }
             k++;
             o->value = words[k].text;
@@ -504,7 +520,9 @@ static bool check_call(struct call *c)
 {
     const struct command *cmd = c->cmd;
     if ((cmd->max >= 0 && c->n > cmd->max) || c->n < cmd->min) {
-        call_usage(c, c->n > cmd->max && cmd->max >= 0 ? cmd->max : -1, c->n < cmd->min ? "%s: an argument is missing" : "%s: no such argument is wanted",
+        call_usage(c, c->n > cmd->max && cmd->max >= 0 ? cmd->max : -1,
+                   c->n < cmd->min ? "%s: an argument is missing"
+                                   : "%s: no such argument is wanted",
                    cmd->name);
         diag_hint(c->d, "usage: %s%s%s", cmd->name, cmd->args[0] ? " " : "", cmd->args);
         return false;
@@ -517,12 +535,14 @@ static bool check_call(struct call *c)
     }
     if ((cmd->flags & WRITES_FILES) && (c->sh->safe || c->sh->sealed)) {
         diag_stage(c->d, "usage");
-        return diag_error(c->d, NULL, (struct span){ 0, 0 }, "--safe: %s writes no file", cmd->name);
+        return diag_error(c->d, NULL, (struct span){ 0, 0 }, "--safe: %s writes no file",
+                          cmd->name);
     }
     return true;
 }
 
-/* ---- redirection ------------------------------------------------------------------------------------ */
+/* ---- redirection
+ * ------------------------------------------------------------------------------------ */
 
 struct redirect {
     enum { TO_SINK, TO_FILE, TO_APPEND, TO_PIPE } kind;
@@ -548,19 +568,22 @@ static bool find_redirect(struct call *c, int *n, const struct word *words, stru
             r->target = words[k + 1].text;
         } else if (k == *n - 1 && (!strcmp(w->text, ">") || !strcmp(w->text, ">>"))) {
             diag_stage(c->d, "usage");
-            return diag_error(c->d, c->src, (struct span){ w->off, w->len }, "a file's name is missing behind %s", w->text);
+            return diag_error(c->d, c->src, (struct span){ w->off, w->len },
+                              "a file's name is missing behind %s", w->text);
         } else {
             continue;
         }
         if (c->sh->safe || c->sh->sealed) {
             diag_stage(c->d, "usage");
-            return diag_error(c->d, c->src, (struct span){ w->off, w->len }, "--safe: no file is written, no program started");
+            return diag_error(c->d, c->src, (struct span){ w->off, w->len },
+                              "--safe: no file is written, no program started");
         }
         c->end = words[k - 1].off + words[k - 1].len;
         *n = k;
         if (r->kind == TO_PIPE && r->target[strspn(r->target, " \t")] == '\0') {
             diag_stage(c->d, "usage");
-            return diag_error(c->d, c->src, (struct span){ w->off, w->len }, "a command is missing behind |");
+            return diag_error(c->d, c->src, (struct span){ w->off, w->len },
+                              "a command is missing behind |");
         }
         return true;
     }
@@ -570,7 +593,8 @@ static bool find_redirect(struct call *c, int *n, const struct word *words, stru
 static int write_to(struct call *c, const struct redirect *r, const char *text, size_t n)
 {
     fflush(stdout);
-    FILE *f = r->kind == TO_PIPE ? popen(r->target, "w") : fopen(r->target, r->kind == TO_FILE ? "w" : "a");
+    FILE *f = r->kind == TO_PIPE ? popen(r->target, "w")
+                                 : fopen(r->target, r->kind == TO_FILE ? "w" : "a");
     if (!f)
         return call_error(c, STATUS_RESOURCE, "write", "%s: %s", r->target, strerror(errno));
     errno = 0;
@@ -579,11 +603,14 @@ static int write_to(struct call *c, const struct redirect *r, const char *text, 
     if (r->kind == TO_PIPE) {
         int status = pclose(f);
         /* A reader that had enough (head) is no failure. */
-        return status == 0 || why == EPIPE ? STATUS_OK
-                                           : call_error(c, STATUS_RESOURCE, "write", "| %s: it failed", r->target);
+        return status == 0 || why == EPIPE
+                   ? STATUS_OK
+                   : call_error(c, STATUS_RESOURCE, "write", "| %s: it failed", r->target);
     }
     ok = fclose(f) == 0 && ok;
-    return ok ? STATUS_OK : call_error(c, STATUS_RESOURCE, "write", "%s: %s", r->target, strerror(why ? why : errno));
+    return ok ? STATUS_OK
+              : call_error(c, STATUS_RESOURCE, "write", "%s: %s", r->target,
+                           strerror(why ? why : errno));
 }
 
 static int count_lines(const char *s, size_t n)
@@ -596,7 +623,8 @@ static int count_lines(const char *s, size_t n)
 
 static bool page(struct shell *sh, const char *text, size_t n)
 {
-    if (!sh->interactive || !sh->pager || sh->safe || sh->rows == 0 || count_lines(text, n) < sh->rows)
+    if (!sh->interactive || !sh->pager || sh->safe || sh->rows == 0 ||
+        count_lines(text, n) < sh->rows)
         return false;
     const char *pager = getenv("PAGER");
     if (!pager || !pager[0])
@@ -612,7 +640,8 @@ static bool page(struct shell *sh, const char *text, size_t n)
     return all || status == 0;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------- */
+/* ---- running
+ * ----------------------------------------------------------------------------------------- */
 
 static int run_guarded(struct call *c)
 {
@@ -622,7 +651,8 @@ static int run_guarded(struct call *c)
         c->out = STR_IN(&c->arena);
         json_init(&c->js, &c->arena);
         diag_stage(c->d, f.kind == FAIL_MEMORY ? "memory" : "internal");
-        diag_error(c->d, NULL, (struct span){ 0, 0 }, "%s%s", f.kind == FAIL_MEMORY ? "" : "a bug of gspmd: ", f.text);
+        diag_error(c->d, NULL, (struct span){ 0, 0 }, "%s%s",
+                   f.kind == FAIL_MEMORY ? "" : "a bug of gspmd: ", f.text);
         return f.kind == FAIL_MEMORY ? STATUS_RESOURCE : STATUS_INTERNAL;
     }
     int status = c->cmd->run(c);
@@ -687,7 +717,8 @@ static const struct command_alias *find_alias(const struct shell *sh, const char
     return NULL;
 }
 
-static int run_alias(struct shell *sh, struct call *c, const struct command_alias *alias, int n, const struct word *words)
+static int run_alias(struct shell *sh, struct call *c, const struct command_alias *alias, int n,
+                     const struct word *words)
 {
     struct str s = STR_IN(&c->arena);
     str_adds(&s, alias->text);
@@ -718,10 +749,12 @@ static int dispatch_call(struct call *c, int n, const struct word *words, struct
         return STATUS_USAGE;
     }
     struct shell *sh = c->sh;
-    bool prefix = strcmp(c->cmd->name, words[0].text) != 0 && !has_word(c->cmd->aliases, words[0].text, words[0].n);
+    bool prefix = strcmp(c->cmd->name, words[0].text) != 0 &&
+                  !has_word(c->cmd->aliases, words[0].text, words[0].n);
     if (prefix && !sh->interactive && !sh->transcript && !sh->serve)
         diag_warn(c->d, c->src, (struct span){ words[0].off, words[0].len },
-                  "'%s' is read as '%s': a script should spell it out", words[0].text, c->cmd->name);
+                  "'%s' is read as '%s': a script should spell it out", words[0].text,
+                  c->cmd->name);
     if (!find_redirect(c, &n, words, r) || !sort_words(c, n, words) || !check_call(c))
         return STATUS_USAGE;
     diag_stage(c->d, "usage");
@@ -731,9 +764,15 @@ static int dispatch_call(struct call *c, int n, const struct word *words, struct
     return status;
 }
 
-int dispatch(struct shell *sh, const struct source *src, const struct parsed *p, const char *raw, size_t nraw)
+int dispatch(struct shell *sh, const struct source *src, const struct parsed *p, const char *raw,
+             size_t nraw)
 {
-    struct call c = { .sh = sh, .src = src, .off = p->off, .end = p->end, .json = sh->json, .heredoc = p->heredoc,
+    struct call c = { .sh = sh,
+                      .src = src,
+                      .off = p->off,
+                      .end = p->end,
+                      .json = sh->json,
+                      .heredoc = p->heredoc,
                       .heredoc_len = p->heredoc_len };
     arena_open(&c.arena);
     c.out = STR_IN(&c.arena);
@@ -760,7 +799,8 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
         status = finish(&c, &r, status);
         sh->json = was_json;
     }
-    if (sh->log && status <= STATUS_DIFFERS && sh->depth == 0 && !(c.cmd && !strcmp(c.cmd->name, "log"))) {
+    if (sh->log && status <= STATUS_DIFFERS && sh->depth == 0 &&
+        !(c.cmd && !strcmp(c.cmd->name, "log"))) {
         while (nraw > 0 && (raw[nraw - 1] == '\n' || raw[nraw - 1] == ';' || raw[nraw - 1] == ' '))
             nraw--;
         fprintf(sh->log, "%.*s\n", (int)nraw, raw);

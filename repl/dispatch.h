@@ -5,7 +5,8 @@
 #include "repl/shell.h"
 
 /* raw: the command as it stood, heredoc included (for the log). Returns its status. */
-int dispatch(struct shell *sh, const struct source *src, const struct parsed *p, const char *raw, size_t nraw);
+int dispatch(struct shell *sh, const struct source *src, const struct parsed *p, const char *raw,
+             size_t nraw);
 /* Prints messages that belong to no command (the lexer's). */
 void dispatch_messages(struct shell *sh, struct diag *d, int status);
 int status_of_diag(const struct diag *d, const struct command *cmd);

@@ -95,9 +95,11 @@ const char *working_label(struct call *c, const struct graph *g, instr_id w)
     int k = document_annotation_of(c->sh->doc, w, NULL);
     const struct strategy *now = document_strategy(c->sh->doc);
     if (k >= 0 && k < now->nannotations)
-        return arena_printf(&c->arena, "the constraint on %s", tensor_name(c, now->annotations[k].target));
+        return arena_printf(&c->arena, "the constraint on %s",
+                            tensor_name(c, now->annotations[k].target));
     if (!instr_at(g->module, w)->name.i)
-        return arena_printf(&c->arena, "a %s of the pass", op_name((enum op_kind)instr_at(g->module, w)->op));
+        return arena_printf(&c->arena, "a %s of the pass",
+                            op_name((enum op_kind)instr_at(g->module, w)->op));
     struct str s = STR_IN(&c->arena);
     instr_label(g->module, w, true, &s);
     return str_text(&s);
@@ -122,7 +124,8 @@ const char *origin_name(int origin)
     return origin >= 0 && origin < 4 ? names[origin] : "none";
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------- */
+/* ---- tables
+ * ----------------------------------------------------------------------------------------- */
 
 void table_init(struct table *t, struct arena *a, const char *const *heads)
 {

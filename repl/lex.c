@@ -8,9 +8,9 @@ struct lexer {
     const char *p, *end;
     VEC(struct word) words;
     struct diag *d;
-    const char *open;  /* innermost bracket or quote that is not closed */
-    const char *word;  /* where the running word began; NULL: between words */
-    const char *last;  /* end of the last word */
+    const char *open; /* innermost bracket or quote that is not closed */
+    const char *word; /* where the running word began; NULL: between words */
+    const char *last; /* end of the last word */
 };
 
 static struct span span_at(const struct lexer *l, const char *p, size_t n)
@@ -23,12 +23,14 @@ static bool is_comment(const struct lexer *l, const char *p)
     if (*p != '#')
         return false;
     bool line_start = p == l->src->text || p[-1] == '\n';
-    return line_start || p + 1 == l->end || p[1] == ' ' || p[1] == '\t' || p[1] == '\n' || p[1] == '\r';
+    return line_start || p + 1 == l->end || p[1] == ' ' || p[1] == '\t' || p[1] == '\n' ||
+           p[1] == '\r';
 }
 
 static bool is_continuation(const struct lexer *l, const char *p)
 {
-    return *p == '\\' && p + 1 < l->end && (p[1] == '\n' || (p[1] == '\r' && p + 2 < l->end && p[2] == '\n'));
+    return *p == '\\' && p + 1 < l->end &&
+           (p[1] == '\n' || (p[1] == '\r' && p + 2 < l->end && p[2] == '\n'));
 }
 
 /* Behind the quoted text that starts at p; NULL: it does not end. */
@@ -88,7 +90,8 @@ static void end_word(struct lexer *l, const char *end)
     }
     struct str s = STR_IN(l->a);
     for (const char *p = from; p < to; p++) {
-        if (w.quoted && from[-1] == '"' && *p == '\\' && p + 1 < to && (p[1] == '"' || p[1] == '\\'))
+        if (w.quoted && from[-1] == '"' && *p == '\\' && p + 1 < to &&
+            (p[1] == '"' || p[1] == '\\'))
             p++;
         str_addc(&s, *p);
     }
@@ -183,7 +186,9 @@ static enum lex_result unclosed(struct lexer *l, size_t *pos, bool final)
 enum lex_result lex_command(struct arena *a, const struct source *src, size_t *pos, bool final,
                             struct parsed *out, struct diag *d)
 {
-    struct lexer l = { .a = a, .src = src, .p = src->text + *pos, .end = src->text + src->len, .d = d };
+    struct lexer l = {
+        .a = a, .src = src, .p = src->text + *pos, .end = src->text + src->len, .d = d
+    };
     memset(out, 0, sizeof *out);
     while (l.words.n == 0) {
         if (l.p >= l.end)
@@ -206,7 +211,8 @@ enum lex_result lex_command(struct arena *a, const struct source *src, size_t *p
             if (!final)
                 return LEX_MORE;
             const char *former = diag_stage(d, "usage");
-            diag_error(d, src, span_at(&l, l.open, tail->len), "no line is '%s' to end this", tail->text + 2);
+            diag_error(d, src, span_at(&l, l.open, tail->len), "no line is '%s' to end this",
+                       tail->text + 2);
             diag_stage(d, former);
             *pos = src->len;
             return LEX_ERROR;

@@ -17,7 +17,8 @@
 #define HAVE_EDITING 1
 #endif
 
-/* ---- what was typed so far of a command that goes on --------------------------------------------------- */
+/* ---- what was typed so far of a command that goes on
+ * --------------------------------------------------- */
 
 struct typed {
     char *s;
@@ -74,7 +75,9 @@ static char **complete(const char *text, int start, int end)
     char list[8];
     int matches;
     const struct command *cmd = command_find(word, strcspn(word, " "), &matches, list, sizeof list);
-    bool files = start > 0 && cmd && (cmd->complete == COMPLETE_FILE || cmd->complete == COMPLETE_EXPORT || cmd->complete == COMPLETE_PLOT);
+    bool files = start > 0 && cmd &&
+                 (cmd->complete == COMPLETE_FILE || cmd->complete == COMPLETE_EXPORT ||
+                  cmd->complete == COMPLETE_PLOT);
     rl_attempted_completion_over = !files;
     if (found && found[0] && found[0][0]) {
         char last = found[0][strlen(found[0]) - 1];
@@ -83,8 +86,8 @@ static char **complete(const char *text, int start, int end)
     return found;
 }
 
-/* Ctrl-C: our handler has only set a flag; readline comes here when its read was interrupted. The line
- * is given up, and so is a command that was going on. */
+/* Ctrl-C: our handler has only set a flag; readline comes here when its read was interrupted. The
+ * line is given up, and so is a command that was going on. */
 static bool given_up;
 
 static int on_event(void)

@@ -35,7 +35,8 @@ static void write_out(void *context, bool message, const char *bytes, size_t n)
         (*sh)->quit = true;
 }
 
-/* ---- the command line -------------------------------------------------------------------------------------- */
+/* ---- the command line
+ * -------------------------------------------------------------------------------------- */
 
 struct job {
     char kind; /* c, C, f */
@@ -148,7 +149,8 @@ static int read_arguments(int argc, char **argv, struct arguments *a)
             a->serve = a->json = true;
         } else if (!strcmp(w, "--safe")) {
             a->safe = true;
-        } else if (!strcmp(w, "--color=auto") || !strcmp(w, "--color=always") || !strcmp(w, "--color=never")) {
+        } else if (!strcmp(w, "--color=auto") || !strcmp(w, "--color=always") ||
+                   !strcmp(w, "--color=never")) {
             a->color = w[9] == 'l' ? ALWAYS : w[9] == 'n' ? NEVER : w[10] == 'l' ? ALWAYS : AUTO;
         } else if (!strcmp(w, "--no-color")) {
             a->color = NEVER;
@@ -159,7 +161,9 @@ static int read_arguments(int argc, char **argv, struct arguments *a)
     return STATUS_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------ */
+/* ---- running
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static char *init_path(void)
 {
@@ -266,7 +270,8 @@ static int run_jobs(struct shell *sh, const struct arguments *a)
     int failure = STATUS_OK;
     for (int k = 0; k < a->njobs && !sh->quit; k++) {
         const struct job *j = &a->jobs[k];
-        int status = j->kind == 'f' ? run_file(sh, j->text) : shell_run(sh, "<command>", j->text, strlen(j->text));
+        int status = j->kind == 'f' ? run_file(sh, j->text)
+                                    : shell_run(sh, "<command>", j->text, strlen(j->text));
         if (status && !failure)
             failure = status;
         if (status && sh->bail)

@@ -89,7 +89,8 @@ void shell_find_terminal(struct shell *sh)
     sh->color = sh->color_mode == ALWAYS || (sh->color_mode == AUTO && !plain);
 }
 
-/* ---- scripts ------------------------------------------------------------------------------------- */
+/* ---- scripts
+ * ------------------------------------------------------------------------------------- */
 
 enum lex_result shell_step(struct shell *sh, const struct source *src, size_t *pos, bool final)
 {
@@ -121,7 +122,8 @@ int shell_run(struct shell *sh, const char *name, const char *text, size_t n)
             break;
         if (sh->status && !failure)
             failure = sh->status;
-        if (sh->status && (sh->bail || sh->status == STATUS_INTERRUPTED) && !sh->serve && !sh->transcript)
+        if (sh->status && (sh->bail || sh->status == STATUS_INTERRUPTED) && !sh->serve &&
+            !sh->transcript)
             break;
     }
     return sh->quit && !failure ? sh->status : failure;
@@ -147,14 +149,16 @@ int shell_load(struct shell *sh, const char *path)
     }
     struct source src = { .name = "<command line>", .text = str_text(&s), .len = s.n };
     size_t pos = 0;
-    sh->opening = !sh->interactive; /* loading the model of the command line is no command: no answer */
+    sh->opening =
+        !sh->interactive; /* loading the model of the command line is no command: no answer */
     shell_step(sh, &src, &pos, true);
     sh->opening = false;
     arena_free(&a);
     return sh->status;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------ */
+/* ---- requests
+ * ------------------------------------------------------------------------------------ */
 
 static void serve_error(struct shell *sh, const char *id, const char *message)
 {
@@ -188,11 +192,14 @@ void shell_serve_line(struct shell *sh, const char *line, size_t n)
     const cJSON *command = cJSON_GetObjectItemCaseSensitive(request, "command");
     char *id_text = id ? cJSON_PrintUnformatted(id) : NULL;
     if (!cJSON_IsObject(request) || !cJSON_IsString(command)) {
-        serve_error(sh, id_text, request ? "a request is {\"id\":..,\"command\":\"..\"}" : "not JSON");
+        serve_error(sh, id_text,
+                    request ? "a request is {\"id\":..,\"command\":\"..\"}" : "not JSON");
     } else {
         sh->request_id = id_text ? id_text : "null";
         sh->interrupted = 0;
-        struct source src = { .name = "<command>", .text = command->valuestring, .len = strlen(command->valuestring) };
+        struct source src = { .name = "<command>",
+                              .text = command->valuestring,
+                              .len = strlen(command->valuestring) };
         int answers = 0;
         for (size_t pos = 0; !sh->quit;) {
             if (shell_step(sh, &src, &pos, true) == LEX_END)
@@ -209,7 +216,8 @@ void shell_serve_line(struct shell *sh, const char *line, size_t n)
     cJSON_Delete(request);
 }
 
-/* ---- prompt --------------------------------------------------------------------------------------- */
+/* ---- prompt
+ * --------------------------------------------------------------------------------------- */
 
 char *shell_prompt(struct shell *sh, struct arena *a)
 {

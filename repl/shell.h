@@ -46,13 +46,13 @@ struct shell {
     enum switch3 color_mode;
     bool color;
     bool bail, pager;
-    int64_t limit;    /* rows of a list; 0: a screen */
-    int rows, columns;/* of the terminal; 0: no terminal */
-    int depth;        /* nesting of source, alias, time */
+    int64_t limit;     /* rows of a list; 0: a screen */
+    int rows, columns; /* of the terminal; 0: no terminal */
+    int depth;         /* nesting of source, alias, time */
     int alias_depth;
     bool quit;
-    int status;       /* of the last command */
-    int first_failure;/* of the script */
+    int status;             /* of the last command */
+    int first_failure;      /* of the script */
     const char *request_id; /* --serve: JSON of the id, or NULL */
     struct tick tick;
     volatile sig_atomic_t interrupted;
@@ -61,9 +61,9 @@ struct shell {
     FILE *log;
     VEC(const char *) history;
     VEC(struct command_alias) aliases;
-    bool unsaved;     /* edits since the last save */
-    int64_t step_at;  /* step, back, run-to: changes behind the cursor, in the history of */
-    uint64_t step_key;/* this key; another one: the cursor is nowhere yet */
+    bool unsaved;      /* edits since the last save */
+    int64_t step_at;   /* step, back, run-to: changes behind the cursor, in the history of */
+    uint64_t step_key; /* this key; another one: the cursor is nowhere yet */
 };
 
 struct shell *shell_new(struct sink sink);
@@ -82,7 +82,8 @@ void shell_serve_line(struct shell *sh, const char *line, size_t n);
 void shell_find_terminal(struct shell *sh); /* size and colour of the terminal */
 char *shell_prompt(struct shell *sh, struct arena *a);
 
-/* ---- one running command ------------------------------------------------------------------------ */
+/* ---- one running command ------------------------------------------------------------------------
+ */
 
 struct command;
 
@@ -107,8 +108,8 @@ struct call {
     struct str out;     /* its text */
     struct json js;     /* its fields */
     bool json;
-    bool all;           /* nothing is cut to a screen */
-    bool verbatim;      /* a text for other programs: no byte is changed off the terminal */
+    bool all;      /* nothing is cut to a screen */
+    bool verbatim; /* a text for other programs: no byte is changed off the terminal */
     struct diag *d;
 };
 
@@ -116,8 +117,10 @@ struct call {
 int call_failed(struct call *c);
 /* A usage error at argument k (-1: the whole command); returns STATUS_USAGE. */
 int call_usage(struct call *c, int k, const char *fmt, ...) PRINTF_LIKE(3, 4);
-int call_error(struct call *c, int status, const char *code, const char *fmt, ...) PRINTF_LIKE(4, 5);
-const char *call_option(const struct call *c, const char *name); /* value, "" without one, NULL: absent */
+int call_error(struct call *c, int status, const char *code, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+const char *call_option(const struct call *c,
+                        const char *name); /* value, "" without one, NULL: absent */
 struct span call_span(const struct call *c, int k);
 /* Raw text of arguments k..last, as it stands in the source. */
 const char *call_rest(struct call *c, int k, uint32_t *off);
@@ -129,10 +132,21 @@ void call_more(struct call *c, int64_t shown, int64_t n, const char *what);
 /* Runs another command line inside this one (alias, time, source). */
 int call_run(struct call *c, const char *name, const char *text, size_t n);
 
-/* ---- the table of commands ----------------------------------------------------------------------- */
+/* ---- the table of commands
+ * ----------------------------------------------------------------------- */
 
-enum complete { COMPLETE_NONE, COMPLETE_TENSOR, COMPLETE_FILE, COMPLETE_COMMAND, COMPLETE_OPTION, COMPLETE_SAVED,
-                COMPLETE_SPEC /* a tensor, then axes */, COMPLETE_EXPORT, COMPLETE_PLOT, COMPLETE_AXIS };
+enum complete {
+    COMPLETE_NONE,
+    COMPLETE_TENSOR,
+    COMPLETE_FILE,
+    COMPLETE_COMMAND,
+    COMPLETE_OPTION,
+    COMPLETE_SAVED,
+    COMPLETE_SPEC /* a tensor, then axes */,
+    COMPLETE_EXPORT,
+    COMPLETE_PLOT,
+    COMPLETE_AXIS
+};
 
 enum {
     NEEDS_MODULE = 1,
@@ -159,9 +173,11 @@ struct command {
 
 extern const struct command commands[];
 extern const int ncommands;
-const struct command *command_find(const char *name, size_t n, int *matches, char *list, size_t nlist);
+const struct command *command_find(const char *name, size_t n, int *matches, char *list,
+                                   size_t nlist);
 
-/* ---- tables of text -------------------------------------------------------------------------------- */
+/* ---- tables of text
+ * -------------------------------------------------------------------------------- */
 
 #define TABLE_COLUMNS 12
 struct table {
@@ -176,18 +192,21 @@ void table_init(struct table *t, struct arena *a, const char *const *heads);
 const char **table_row(struct table *t); /* cells to be filled; NULL counts as "" */
 void table_print(struct call *c, struct table *t, bool with_head);
 
-/* ---- words for values (format.c) -------------------------------------------------------------------- */
+/* ---- words for values (format.c)
+ * -------------------------------------------------------------------- */
 
-const char *with_commas(struct arena *a, int64_t v);  /* 41,212 */
+const char *with_commas(struct arena *a, int64_t v);               /* 41,212 */
 const char *counted(struct arena *a, int64_t n, const char *noun); /* 1 edit, 2 edits */
-const char *nice_bytes(struct arena *a, int64_t v);   /* 1,024 bytes; 25.0 MiB */
-const char *label_of(struct call *c, instr_id i);     /* of the loaded module, brief */
-const char *tensor_name(struct call *c, instr_id i);  /* argument name when it has one, else the label */
+const char *nice_bytes(struct arena *a, int64_t v);                /* 1,024 bytes; 25.0 MiB */
+const char *label_of(struct call *c, instr_id i);                  /* of the loaded module, brief */
+const char *tensor_name(struct call *c,
+                        instr_id i); /* argument name when it has one, else the label */
 const char *shape_text(struct call *c, shape_id s);
-const char *hlo_text(struct call *c, sharding_id s);  /* "{devices=..}"; NULL for none */
-const char *spelled(struct call *c, sharding_id s);   /* as `set spelling` says; "-" for none */
-const char *working_label(struct call *c, const struct graph *g, instr_id w); /* under the module's names */
-const char *place_of(struct call *c, instr_id i);     /* "model.py:12", "" when not known */
+const char *hlo_text(struct call *c, sharding_id s); /* "{devices=..}"; NULL for none */
+const char *spelled(struct call *c, sharding_id s);  /* as `set spelling` says; "-" for none */
+const char *working_label(struct call *c, const struct graph *g,
+                          instr_id w);            /* under the module's names */
+const char *place_of(struct call *c, instr_id i); /* "model.py:12", "" when not known */
 const char *origin_name(int origin);
 
 #endif

@@ -53,7 +53,8 @@ static const char *line_end(const char *p, const char *end)
 static const char *heredoc_tag(struct transcript *t, const char *p, const char *eol)
 {
     for (const char *q = p; q + 2 < eol; q++)
-        if (q[0] == '<' && q[1] == '<' && q > p && q[-1] == ' ' && !memchr(q, ' ', (size_t)(eol - q)))
+        if (q[0] == '<' && q[1] == '<' && q > p && q[-1] == ' ' &&
+            !memchr(q, ' ', (size_t)(eol - q)))
             return arena_strndup(&t->arena, q + 2, (size_t)(eol - q - 2));
     return NULL;
 }
@@ -109,7 +110,8 @@ static void split(struct transcript *t)
             for (const char *q = p; q < at; q++)
                 line += *q == '\n';
             s.from = p = at;
-            while (p < end && !begins(p, end, PROMPT) && *p != '#' && !(t->markdown && begins(p, end, "```"))) {
+            while (p < end && !begins(p, end, PROMPT) && *p != '#' &&
+                   !(t->markdown && begins(p, end, "```"))) {
                 p = next_line(line_end(p, end), end);
                 line++;
             }
@@ -215,7 +217,8 @@ static bool run_steps(struct transcript *t, struct str *rewritten, int *passed, 
         str_add(rewritten, copied, (size_t)(t->text + t->n - copied));
     shell_free(sh);
     arena_free(&h.arena);
-    printf("%s  %s: %" PRId64 " commands\n", bad ? (rewritten ? "recorded" : "FAILED") : "ok", t->name, t->steps.n);
+    printf("%s  %s: %" PRId64 " commands\n", bad ? (rewritten ? "recorded" : "FAILED") : "ok",
+           t->name, t->steps.n);
     return bad == 0;
 }
 
@@ -276,7 +279,9 @@ static void run_examples(bool record, int *passed, int *failed)
         struct arena a = { 0 };
         struct str s = STR_IN(&a);
         char *name = arena_printf(&a, "help %s", commands[k].name);
-        struct transcript t = { .name = name, .text = arena_strdup(&a, commands[k].example), .n = strlen(commands[k].example) };
+        struct transcript t = { .name = name,
+                                .text = arena_strdup(&a, commands[k].example),
+                                .n = strlen(commands[k].example) };
         split(&t);
         run_steps(&t, record ? &s : NULL, passed, failed);
         if (record)

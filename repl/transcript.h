@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Replays files; ":examples" stands for the examples of the table of commands. record: rewrites what
- * was expected. Prints a line a file and "N passed, N failed". Returns the exit status. */
+/* Replays files; ":examples" stands for the examples of the table of commands. record: rewrites
+ * what was expected. Prints a line a file and "N passed, N failed". Returns the exit status. */
 int transcript_main(int nfiles, char **files, bool record);
 
 #endif

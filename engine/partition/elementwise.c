@@ -16,6 +16,16 @@ static sharding_id elementwise_target(struct spmd *s, instr_id source, uint32_t 
     return out;
 }
 
+/* Scalar bounds of a clamp become arrays: XLA's simplifier dies on a clamp with scalar bounds whose
+ * operand is reshaped, and exported programs are there to be run. */
+static void spread_bounds(struct spmd *s, instr_id *ops)
+{
+    const struct shape *x = node_shape(s, ops[1]);
+    for (int k = 0; k <= 2 && x->rank > 0; k += 2)
+        if (node_shape(s, ops[k])->rank == 0)
+            ops[k] = emit_broadcast_scalar(s, ops[k], x->rank, x->dims);
+}
+
 void partition_elementwise(struct spmd *s, instr_id source)
 {
     const struct instr *in = instr_at(s->src, source);
@@ -23,6 +33,8 @@ void partition_elementwise(struct spmd *s, instr_id source)
     instr_id *ops = ARENA_ARRAY(&s->arena, instr_id, in->noperands);
     for (uint32_t k = 0; k < in->noperands; k++)
         ops[k] = operand_in(s, source, k, elementwise_target(s, source, k, out)).local;
+    if (in->op == OP_CLAMP)
+        spread_bounds(s, ops);
     instr_id local = emit_clone(s, source, shard_shape(s, in->shape, out), in->noperands, ops);
     set_value(s, source, pval_make(s, local, in->shape, out));
 }

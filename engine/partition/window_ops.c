@@ -83,7 +83,8 @@ void partition_reduce_window(struct spmd *s, instr_id source)
     instr_id *parts = ARENA_ARRAY(&s->arena, instr_id, n), zero = emit_const_i(s, DTYPE_S32, 0);
     shape_id full0 = shape_leaf(s->ir, in->shape, 0);
     shape_id shard = shard_shape(s, full0, out);
-    bool cut = w[0].has_offset || !shape_same_dims(s->ir, instr_at(s->out, tuple_element(s, all, 0, tuple))->shape, shard);
+    shape_id first = instr_at(s->out, tuple_element(s, all, 0, tuple))->shape;
+    bool cut = w[0].has_offset || !shape_same_dims(s->ir, first, shard);
     if (!cut) {
         finish(s, source, all, tuple ? sharding_tuple_of(s->sh, n, out) : out);
         return;

@@ -16,6 +16,8 @@ struct loop {
     shape_id base;
     sharding_id out;
     int64_t n;
+    int seam;             /* two-way gathers: a dim of 1 is put in front of this one while it travels;
+                             -1: none */
     sharding_id cut;      /* how the other operand is cut, or where a piece lies in the result */
     shape_id accumulator; /* shape of the result under way */
 };
@@ -77,7 +79,6 @@ static bool choose_scatter(struct loop *w)
     bool right = product_count(p, w->out, RFREE, OUTPUT) == w->n;
     if (product_count(p, w->v[LHS].sharding, CONTRACT, LHS) != w->n ||
         product_count(p, w->v[RHS].sharding, CONTRACT, RHS) != w->n || (!left && !right) ||
-        product_map(p, w->v[LHS].sharding, LHS, RHS).i != w->v[RHS].sharding.i ||
         !large(w->s, w->base))
         return false;
     w->side = left ? RHS : LHS;
@@ -163,12 +164,34 @@ static instr_id add_to(struct spmd *s, instr_id a, instr_id b)
     return emit_arith(s, node_shape(s, a)->dtype == DTYPE_PRED ? OP_OR : OP_ADD, a, b);
 }
 
+/* A travelling operand of a two-way loop has a dim of 1 in front of its tiled one. */
+static instr_id with_seam(struct loop *w, instr_id x)
+{
+    const struct shape *sx = node_shape(w->s, x);
+    int64_t dims[OPS_MAX_RANK + 1];
+    for (int d = 0; d <= sx->rank; d++)
+        dims[d] = d == w->seam ? 1 : sx->dims[d < w->seam ? d : d - 1];
+    return emit_reshape(w->s, x, sx->rank + 1, dims);
+}
+
+static instr_id without_seam(struct loop *w, instr_id x)
+{
+    if (w->seam < 0)
+        return x;
+    const struct shape *sx = node_shape(w->s, x);
+    int64_t dims[OPS_MAX_RANK + 1];
+    for (int d = 0; d + 1 < sx->rank; d++)
+        dims[d] = sx->dims[d < w->seam ? d : d + 1];
+    return emit_reshape(w->s, x, sx->rank - 1, dims);
+}
+
 /* One partial product, for the shard (or the result) of device d, joined to o. */
 static instr_id join_product(struct loop *w, const instr_id *operands, instr_id o, instr_id d)
 {
     struct spmd *s = w->s;
     int other = w->side == LHS ? RHS : LHS;
     instr_id x[2] = { operands[LHS], operands[RHS] };
+    x[w->side] = without_seam(w, x[w->side]);
     if (w->variant == GATHER_CONTRACT || w->variant == SCATTER)
         x[other] = cut_piece(s, x[other], w->cut, d);
     if (w->variant == GATHER_BATCH)
@@ -324,6 +347,27 @@ static instr_id zeros_of(struct spmd *s, shape_id shape)
     return emit_broadcast_scalar(s, emit_zero(s, x->dtype), x->rank, x->dims);
 }
 
+/* S-188: the contracting dims tiled in another way: the smaller operand follows the larger. */
+static bool align_contracting(struct loop *w)
+{
+    struct spmd *s = w->s;
+    int follows = local_bytes(s, w->v[LHS]) < local_bytes(s, w->v[RHS]) ? LHS : RHS;
+    int leads = follows == LHS ? RHS : LHS;
+    sharding_id to = product_map(w->p, w->v[leads].sharding, leads, follows);
+    if (!to.i)
+        return false;
+    w->v[follows] = reshard(s, w->v[follows], to);
+    return true;
+}
+
+static int first_tiled(const struct spmd *s, sharding_id sh, int rank)
+{
+    for (int d = 0; d < rank; d++)
+        if (tiles_on(s, sh, d) > 1)
+            return d;
+    return 0;
+}
+
 static instr_id run_loop(struct loop *w)
 {
     struct spmd *s = w->s;
@@ -334,6 +378,10 @@ static instr_id run_loop(struct loop *w)
     if (scatter)
         w->v[w->side == LHS ? RHS : LHS] = mask_zero(s, w->v[w->side == LHS ? RHS : LHS], 0);
     instr_id st[NSTATE] = { w->v[LHS].local, w->v[RHS].local };
+    if (form == TWO_WAY && !scatter) {
+        w->seam = first_tiled(s, w->v[w->side].sharding, w->p->rank[w->side]);
+        st[w->side] = with_seam(w, st[w->side]);
+    }
     st[STATE_O] = zeros_of(s, w->accumulator);
     st[STATE_E] = form == PLAIN || scatter ? zeros_of(s, w->accumulator) : st[w->side];
     if (form == TWO_WAY && !scatter)
@@ -355,10 +403,12 @@ static instr_id run_loop(struct loop *w)
 bool product_windowed(struct product *p, struct pval l, struct pval r, shape_id base,
                       sharding_id out, int64_t n, struct pval *res)
 {
-    struct loop w = { .p = p, .s = p->s, .v = { l, r }, .base = base, .out = out, .n = n };
+    struct loop w = { .p = p, .s = p->s, .v = { l, r }, .base = base, .out = out, .n = n, .seam = -1 };
     if (forbidden(&w) || !(choose_gather(&w, RHS) || choose_gather(&w, LHS) || choose_scatter(&w)))
         return false;
     struct spmd *s = p->s;
+    if (w.variant == SCATTER && !align_contracting(&w))
+        return false;
     w.accumulator = accumulator_shape(&w);
     const char *old = because(s, "a loop in place of a gathered operand or a reduced result (S-183)");
     instr_id x = run_loop(&w);

@@ -222,10 +222,14 @@ static void add_component(struct inc *c, struct id_list *l, uint32_t from)
             related_instrs(p, i, &related);
         for (uint32_t j = 0; j < related.n; j++)
             list_add(c, l, related.v[j]);
-        if (is_edge(p, i) && p->caller[at(p, i)->comp.i].i) {
+        /* P-74 knows one caller of a computation; its other loops lead here, too. */
+        uint32_t comp = at(p, i)->comp.i;
+        for (uint32_t b = p->callers_first[comp]; is_edge(p, i) && b < p->callers_first[comp + 1]; b++) {
+            if (!is_controlled(p, p->callers[b]))
+                continue;
+            list_add(c, l, p->callers[b]);
             related.n = 0;
-            list_add(c, l, p->caller[at(p, i)->comp.i]);
-            related_instrs(p, p->caller[at(p, i)->comp.i], &related);
+            related_instrs(p, p->callers[b], &related);
             for (uint32_t j = 0; j < related.n; j++)
                 list_add(c, l, related.v[j]);
         }

@@ -181,6 +181,7 @@ struct pass {
     struct prop_time time;
     enum prop_rule rule;
     bool replay;                 /* explaining: nothing is recorded */
+    VEC(struct log_entry) undo;  /* what a replay over the live table changed: before */
     struct sink *sink;
     int trial;                   /* depth of look-ahead: writes are trials */
 

@@ -461,8 +461,19 @@ static void replay(struct pass *p, uint32_t slot, struct prop_time t)
     (void)visit_once(p, slot);
 }
 
+/* The table as it was before the replay. */
+static void take_back(struct pass *p)
+{
+    for (int64_t k = p->undo.n; k > 0; k--)
+        p->now[p->undo.v[k - 1].instr.i] = p->undo.v[k - 1].write.before;
+    p->undo.n = 0;
+}
+
 static void end_replay(struct pass *p, sharding_id *live)
 {
+    take_back(p);
+    p->undo.v = NULL;
+    p->undo.cap = 0;
     p->now = live;
     p->sink = NULL;
     p->replay = false;
@@ -490,7 +501,8 @@ int why_candidates(const struct propagation *q, instr_id instr, const struct pro
     }
     struct arena tmp = { 0 };
     arena_open(&tmp);
-    p->now = arena_copy(&tmp, live, p->n + 1, sizeof *live);
+    if (write)
+        p->now = ARENA_ARRAY(&tmp, sharding_id, (int64_t)p->n + 1);
     p->tmp = &tmp;
     p->sink = &sink;
     p->replay = true;
@@ -502,7 +514,7 @@ int why_candidates(const struct propagation *q, instr_id instr, const struct pro
         struct prop_time end = { 4, UINT16_MAX, 0, 0 };
         if (p->forward_slot[instr.i])
             replay(p, p->forward_slot[instr.i], end);
-        memcpy(p->now, live, (p->n + 1) * sizeof *live);
+        take_back(p);
         if (p->backward_slot[instr.i])
             replay(p, p->backward_slot[instr.i], end);
     }

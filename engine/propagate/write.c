@@ -25,6 +25,13 @@ static void record(struct pass *p, instr_id i, int64_t leaf, sharding_id before,
         p->time.seq++;
 }
 
+static void set_now(struct pass *p, instr_id i, sharding_id s)
+{
+    if (p->replay)
+        vec_push(p->tmp, &p->undo, ((struct log_entry){ .instr = i, .write.before = p->now[i.i] }));
+    p->now[i.i] = s;
+}
+
 void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
 {
     if (p->draft.i == i.i)
@@ -33,7 +40,7 @@ void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
     metadata_copy(p, i, cause);
     if (!p->trial && !p->replay)
         look_forget(p, i);
-    p->now[i.i] = s;
+    set_now(p, i, s);
 }
 
 static void open_draft(struct pass *p, instr_id i)
@@ -70,7 +77,7 @@ void put_leaf_sharding(struct pass *p, instr_id i, int64_t leaf, sharding_id s, 
 void put_leaves(struct pass *p)
 {
     if (p->draft.i && p->draft_dirty) {
-        p->now[p->draft.i] = sharding_tuple(p->t, p->nleaves, p->leaves);
+        set_now(p, p->draft, sharding_tuple(p->t, p->nleaves, p->leaves));
         if (!p->replay)
             look_forget(p, p->draft);
     }

@@ -96,9 +96,11 @@ static bool need_module(const struct document *doc, struct diag *d)
     return false;
 }
 
-/* ---- the annotated module ------------------------------------------------------------------------ */
+/* ---- the annotated module
+ * ------------------------------------------------------------------------ */
 
-static bool make_annotated(struct document *doc, const struct strategy *s, struct derived *e, struct diag *d)
+static bool make_annotated(struct document *doc, const struct strategy *s, struct derived *e,
+                           struct diag *d)
 {
     if (e->annotated)
         return true;
@@ -123,11 +125,13 @@ const struct annotated *document_annotated(struct document *doc, struct diag *d)
     return ok ? e->annotated : NULL;
 }
 
-/* ---- propagation --------------------------------------------------------------------------------- */
+/* ---- propagation
+ * --------------------------------------------------------------------------------- */
 
 /* The header's flags, one entry each: a single one stands for all. */
-static const bool *expand_flags(struct arena *a, int kind, int64_t nlist, const bool *list, int64_t nheader,
-                                const bool *header, bool silent, int64_t want, int64_t *n)
+static const bool *expand_flags(struct arena *a, int kind, int64_t nlist, const bool *list,
+                                int64_t nheader, const bool *header, bool silent, int64_t want,
+                                int64_t *n)
 {
     bool *out = ARENA_ARRAY(a, bool, want + 1);
     const bool *from = kind == 2 ? list : header;
@@ -145,8 +149,8 @@ static const bool *expand_flags(struct arena *a, int kind, int64_t nlist, const 
 }
 
 /* An entry that the user annotated keeps what the user said (language.md section 5). */
-static void hold_annotated(const struct document *doc, const struct strategy *s, bool *out, int64_t nout,
-                           bool *params, int64_t nparams)
+static void hold_annotated(const struct document *doc, const struct strategy *s, bool *out,
+                           int64_t nout, bool *params, int64_t nparams)
 {
     const struct module *m = doc->module;
     const struct computation *entry = comp_at(m, m->entry);
@@ -177,11 +181,12 @@ static void fill_options(const struct document *doc, const struct strategy *s, s
     const struct options *so = &s->options;
     int64_t nleaves = shape_get(doc->ir, instr_at(m, entry->root)->shape)->nleaves;
     int64_t nout, nparams;
-    bool *out = (bool *)(uintptr_t)expand_flags(a, so->to_output, so->nto_output, so->to_output_list, m->nto_output,
-                                                m->to_output, doc->is_model, nleaves, &nout);
-    bool *params = (bool *)(uintptr_t)expand_flags(a, so->to_parameters, so->nto_parameters, so->to_parameters_list,
-                                                   m->nto_parameters, m->to_parameters, doc->is_model,
-                                                   entry->nparams, &nparams);
+    bool *out =
+        (bool *)(uintptr_t)expand_flags(a, so->to_output, so->nto_output, so->to_output_list,
+                                        m->nto_output, m->to_output, doc->is_model, nleaves, &nout);
+    bool *params = (bool *)(uintptr_t)expand_flags(
+        a, so->to_parameters, so->nto_parameters, so->to_parameters_list, m->nto_parameters,
+        m->to_parameters, doc->is_model, entry->nparams, &nparams);
     hold_annotated(doc, s, out, nout, params, nparams);
     *o = (struct propagation_options){
         .spmd = so->is_spmd,
@@ -235,8 +240,8 @@ static bool propagate_scratch(struct document *doc, const struct strategy *s, st
     return e->prop != NULL;
 }
 
-static bool make_propagation(struct document *doc, const struct strategy *s, struct derived *e, struct tick *t,
-                             struct diag *d)
+static bool make_propagation(struct document *doc, const struct strategy *s, struct derived *e,
+                             struct tick *t, struct diag *d)
 {
     struct arena tmp = { 0 };
     arena_open(&tmp);
@@ -253,8 +258,8 @@ static bool make_propagation(struct document *doc, const struct strategy *s, str
     return ok;
 }
 
-const struct propagation *strategy_propagation(struct document *doc, const struct strategy *s, struct tick *t,
-                                               struct diag *d)
+const struct propagation *strategy_propagation(struct document *doc, const struct strategy *s,
+                                               struct tick *t, struct diag *d)
 {
     if (!need_module(doc, d))
         return NULL;
@@ -276,8 +281,8 @@ const struct propagation *document_propagation(struct document *doc, struct tick
     return strategy_propagation(doc, doc->current, t, d);
 }
 
-bool document_try(struct document *doc, int n, const struct annotation *list, struct trial *out, struct tick *t,
-                  struct diag *d)
+bool document_try(struct document *doc, int n, const struct annotation *list, struct trial *out,
+                  struct tick *t, struct diag *d)
 {
     *out = (struct trial){ 0 };
     if (!need_module(doc, d))
@@ -311,10 +316,13 @@ void trial_free(struct trial *t)
 
 const struct propagation *document_previous(struct document *doc, struct tick *t)
 {
-    return doc->module && doc->current->parent ? strategy_propagation(doc, doc->current->parent, t, NULL) : NULL;
+    return doc->module && doc->current->parent
+               ? strategy_propagation(doc, doc->current->parent, t, NULL)
+               : NULL;
 }
 
-/* ---- the program --------------------------------------------------------------------------------- */
+/* ---- the program
+ * --------------------------------------------------------------------------------- */
 
 static struct partitioned *part_of(struct derived *e, uint64_t key)
 {
@@ -363,16 +371,17 @@ static bool need_unpartitioned(const struct document *doc, struct diag *d)
         return true;
     const char *former = diag_stage(d, "partition");
     diag_error(d, NULL, (struct span){ 0, 0 }, "this module is a partitioned program already");
-    diag_hint(d, "comms, show, info and export hlo work on it; load the dump from before partitioning for more");
+    diag_hint(d, "comms, show, info and export hlo work on it; load the dump from before "
+                 "partitioning for more");
     diag_stage(d, former);
     return false;
 }
 
-const struct program *strategy_program(struct document *doc, const struct strategy *s, struct tick *t,
-                                       struct diag *d)
+const struct program *strategy_program(struct document *doc, const struct strategy *s,
+                                       struct tick *t, struct diag *d)
 {
-    if (!need_module(doc, d) || !need_unpartitioned(doc, d) || !need_devices(strategy_devices(doc, s), d) ||
-        !strategy_propagation(doc, s, t, d))
+    if (!need_module(doc, d) || !need_unpartitioned(doc, d) ||
+        !need_devices(strategy_devices(doc, s), d) || !strategy_propagation(doc, s, t, d))
         return NULL;
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
@@ -395,8 +404,8 @@ static void list_dump(struct document *doc, struct partitioned *p, int64_t ndevi
 {
     if (p->listed)
         return;
-    p->n = collectives_list(doc->module, ndevices, max_i64(doc->module->replica_count, 1), &p->arena, &p->list,
-                            &p->total);
+    p->n = collectives_list(doc->module, ndevices, max_i64(doc->module->replica_count, 1),
+                            &p->arena, &p->list, &p->total);
     p->listed = true;
 }
 
@@ -409,8 +418,9 @@ static void list_program(struct document *doc, struct partitioned *p)
     p->listed = true;
 }
 
-bool strategy_collectives(struct document *doc, const struct strategy *s, const struct collective **list,
-                          int64_t *n, int64_t *total, struct tick *t, struct diag *d)
+bool strategy_collectives(struct document *doc, const struct strategy *s,
+                          const struct collective **list, int64_t *n, int64_t *total,
+                          struct tick *t, struct diag *d)
 {
     if (!need_module(doc, d) || !need_devices(strategy_devices(doc, s), d))
         return false;
@@ -431,13 +441,14 @@ bool strategy_collectives(struct document *doc, const struct strategy *s, const 
     return true;
 }
 
-bool document_collectives(struct document *doc, const struct collective **list, int64_t *n, int64_t *total,
-                          struct tick *t, struct diag *d)
+bool document_collectives(struct document *doc, const struct collective **list, int64_t *n,
+                          int64_t *total, struct tick *t, struct diag *d)
 {
     return strategy_collectives(doc, doc->current, list, n, total, t, d);
 }
 
-/* ---- whose annotation ---------------------------------------------------------------------------- */
+/* ---- whose annotation
+ * ---------------------------------------------------------------------------- */
 
 static void index_annotations(const struct document *doc, struct derived *e)
 {
@@ -461,7 +472,8 @@ int document_annotation_of(struct document *doc, instr_id working, struct diag *
     instr_id source = e->prop->graph->origin[working.i].source;
     if (source.i == 0)
         return -1;
-    if (e->annotated && e->annotated->annotation_of && source.i <= module_ninstrs(e->annotated->module) &&
+    if (e->annotated && e->annotated->annotation_of &&
+        source.i <= module_ninstrs(e->annotated->module) &&
         e->annotated->annotation_of[source.i] >= 0)
         return e->annotated->annotation_of[source.i];
     if (source.i > module_ninstrs(doc->module))
@@ -478,7 +490,8 @@ int document_annotation_of(struct document *doc, instr_id working, struct diag *
     return e->annotation_on[source.i];
 }
 
-/* ---- reshard A -> B ------------------------------------------------------------------------------ */
+/* ---- reshard A -> B
+ * ------------------------------------------------------------------------------ */
 
 void move_drop(struct document *doc)
 {
@@ -506,9 +519,9 @@ static bool make_move(struct document *doc, struct module *m, struct diag *d)
     return doc->move_program != NULL;
 }
 
-const struct program *document_reshard(struct document *doc, shape_id shape, sharding_id from, sharding_id to,
-                                       const struct collective **list, int64_t *n, int64_t *total,
-                                       struct diag *d)
+const struct program *document_reshard(struct document *doc, shape_id shape, sharding_id from,
+                                       sharding_id to, const struct collective **list, int64_t *n,
+                                       int64_t *total, struct diag *d)
 {
     if (!need_devices(document_devices(doc), d))
         return NULL;
@@ -536,8 +549,8 @@ const struct program *document_reshard(struct document *doc, shape_id shape, sha
     diag_stage(d, former);
     if (ok) {
         struct collective *out;
-        *n = collectives_list(doc->move_program->module, doc->move_program->num_partitions, 1, &doc->move_arena,
-                              &out, total);
+        *n = collectives_list(doc->move_program->module, doc->move_program->num_partitions, 1,
+                              &doc->move_arena, &out, total);
         *list = out;
     }
     fail_leave(&f);

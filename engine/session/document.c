@@ -84,7 +84,8 @@ int64_t document_computations(const struct document *doc)
     return doc->computations;
 }
 
-/* ---- what a module says by itself --------------------------------------------------------------- */
+/* ---- what a module says by itself ---------------------------------------------------------------
+ */
 
 static bool is_marker(const struct module *m, const struct instr *i)
 {
@@ -107,8 +108,8 @@ static int64_t tiled_total(const struct shardings *t, sharding_id s)
     return most;
 }
 
-/* Computations that hold values of the program itself: the entry, and what loops, branches and calls
- * run; reducers and comparators are none. */
+/* Computations that hold values of the program itself: the entry, and what loops, branches and
+ * calls run; reducers and comparators are none. */
 static bool *value_computations(const struct module *m, struct arena *a)
 {
     bool *in = ARENA_ARRAY(a, bool, (int64_t)module_ncomps(m) + 1);
@@ -133,8 +134,9 @@ static bool *value_computations(const struct module *m, struct arena *a)
     return in;
 }
 
-/* A dump from after the partitioner has collectives, shardings on nothing but the entry's parameters
- * (XLA leaves those there), and no annotation left that the partitioner would consume. */
+/* A dump from after the partitioner has collectives, shardings on nothing but the entry's
+ * parameters (XLA leaves those there), and no annotation left that the partitioner would consume.
+ */
 static void look_at_module(struct document *doc)
 {
     const struct module *m = doc->module;
@@ -213,9 +215,11 @@ int64_t document_devices(const struct document *doc)
     return strategy_devices(doc, doc->current);
 }
 
-/* ---- loading ------------------------------------------------------------------------------------ */
+/* ---- loading ------------------------------------------------------------------------------------
+ */
 
-/* Carries mesh k of the old document over into the new one's tables. false: it does not fit there. */
+/* Carries mesh k of the old document over into the new one's tables. false: it does not fit there.
+ */
 static bool carry_mesh(struct document *fresh, const struct document *old, int k, struct mesh *out,
                        struct diag *d)
 {
@@ -233,7 +237,8 @@ static bool carry_mesh(struct document *fresh, const struct document *old, int k
     out->name = name;
     if (k == 0 && fresh->tiled_devices > 0 && mesh_devices(out) != fresh->tiled_devices) {
         diag_warn(d, NULL, (struct span){ 0, 0 },
-                  "the mesh of %" PRId64 " devices is dropped: the module's shardings are for %" PRId64,
+                  "the mesh of %" PRId64
+                  " devices is dropped: the module's shardings are for %" PRId64,
                   mesh_devices(out), fresh->tiled_devices);
         *out = (struct mesh){ .name = name };
     }
@@ -258,8 +263,8 @@ struct load_request {
     size_t n;
 };
 
-/* The new document is made beside the old one, and their contents change places at the end: whatever
- * fails before that leaves the old one as it was. */
+/* The new document is made beside the old one, and their contents change places at the end:
+ * whatever fails before that leaves the old one as it was. */
 static bool load(struct document *doc, const struct load_request *r, struct tick *t, struct diag *d)
 {
     struct document *fresh = calloc(1, sizeof *fresh);

@@ -9,21 +9,24 @@ enum { MOST_EDITS = 256, MOST_BASES = 8 };
 static bool is_plain(const struct strategy *s)
 {
     for (int k = 0; k < s->nannotations; k++)
-        if (s->annotations[k].kind == ANNOTATE_CONSTRAIN || s->annotations[k].leaf >= 0 || s->annotations[k].open)
+        if (s->annotations[k].kind == ANNOTATE_CONSTRAIN || s->annotations[k].leaf >= 0 ||
+            s->annotations[k].open)
             return false;
     return !s->unshard_module;
 }
 
-/* Whether an annotation of i is its sharding and nothing else; what stands for calls and what they call
- * takes more from it. */
+/* Whether an annotation of i is its sharding and nothing else; what stands for calls and what they
+ * call takes more from it. */
 static bool is_plain_target(const struct module *m, instr_id i)
 {
     const struct instr *ins = instr_at(m, i);
     if (instr_shape(m, i)->kind != SHAPE_ARRAY || (ins->note && ins->note->leaves))
         return false;
-    if (ins->op == OP_CUSTOM_CALL || ins->op == OP_CALL || ins->op == OP_CONDITIONAL || ins->op == OP_WHILE)
+    if (ins->op == OP_CUSTOM_CALL || ins->op == OP_CALL || ins->op == OP_CONDITIONAL ||
+        ins->op == OP_WHILE)
         return false;
-    return ins->comp.i == m->entry.i || (ins->op != OP_PARAMETER && comp_at(m, ins->comp)->root.i != i.i);
+    return ins->comp.i == m->entry.i ||
+           (ins->op != OP_PARAMETER && comp_at(m, ins->comp)->root.i != i.i);
 }
 
 static void note_given(struct map *given, const struct strategy *s)
@@ -40,8 +43,8 @@ static sharding_id given_in(const struct module *m, const struct map *given, ins
     return map_get(given, i.i, &s) ? (sharding_id){ (uint32_t)s } : instr_at(m, i)->sharding;
 }
 
-static int add_edits(const struct module *m, const struct strategy *list, const struct map *was, const struct map *is,
-                     struct map *met, struct prop_edit *edits, int n)
+static int add_edits(const struct module *m, const struct strategy *list, const struct map *was,
+                     const struct map *is, struct map *met, struct prop_edit *edits, int n)
 {
     for (int k = 0; n >= 0 && k < list->nannotations; k++) {
         instr_id i = list->annotations[k].target;
@@ -58,7 +61,8 @@ static int add_edits(const struct module *m, const struct strategy *list, const 
 }
 
 /* What turns strategy a into b; -1: more than edits of shardings, or too many. */
-static int edits_between(const struct module *m, const struct strategy *a, const struct strategy *b, struct prop_edit *edits)
+static int edits_between(const struct module *m, const struct strategy *a, const struct strategy *b,
+                         struct prop_edit *edits)
 {
     if (!is_plain(a) || !is_plain(b) || a->options.prepare != b->options.prepare)
         return -1;
@@ -77,8 +81,8 @@ static int edits_between(const struct module *m, const struct strategy *a, const
     return n;
 }
 
-struct propagation *increment_for(struct document *doc, const struct strategy *s, const struct propagation_options *o,
-                                  struct tick *t)
+struct propagation *increment_for(struct document *doc, const struct strategy *s,
+                                  const struct propagation_options *o, struct tick *t)
 {
     struct prop_edit edits[MOST_EDITS], best[MOST_EDITS];
     const struct propagation *from = NULL;

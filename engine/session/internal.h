@@ -23,7 +23,8 @@ struct derived {
     bool has_annotated;
     struct annotated *annotated;
     struct propagation *prop;
-    const struct strategy *strategy; /* that prop was made for: where increments start; NULL: none do */
+    const struct strategy
+        *strategy; /* that prop was made for: where increments start; NULL: none do */
     struct partitioned *parts;
     int *annotation_on; /* [loaded ninstrs + 1]: annotation whose target it is, or -1; malloc */
 };
@@ -47,17 +48,18 @@ struct document {
     struct module *module;
     const char *path;
     bool partitioned, all_sharded, is_model;
-    int64_t tiled_devices;  /* TOTAL of the module's tiled shardings; 0: none; -1: they disagree */
-    instr_id tiled_at;      /* one that has it */
-    struct arena arena;     /* strategies, strings: lives as long as the module */
+    int64_t tiled_devices; /* TOTAL of the module's tiled shardings; 0: none; -1: they disagree */
+    instr_id tiled_at;     /* one that has it */
+    struct arena arena;    /* strategies, strings: lives as long as the module */
     const struct strategy *current;
     VEC(const struct strategy *) redo;
     VEC(struct saved) saved;
     VEC(const char *) saved_names;
     struct derived *derived;
     uint64_t clock;
-    int64_t computations, increments; /* of the computations, those that started from another result */
-    bool from_scratch;                /* tests: no increments */
+    int64_t computations,
+        increments;    /* of the computations, those that started from another result */
+    bool from_scratch; /* tests: no increments */
     struct name_index names;
     /* document_reshard's */
     struct module *move_module;
@@ -76,9 +78,10 @@ int64_t strategy_devices(const struct document *doc, const struct strategy *s);
 bool strategy_none(const struct document *doc, const struct strategy *s);
 
 void derived_drop_all(struct document *doc);
-/* The propagation of s as an increment of one that is kept; NULL: none is near enough. increment.c */
-struct propagation *increment_for(struct document *doc, const struct strategy *s, const struct propagation_options *o,
-                                  struct tick *t);
+/* The propagation of s as an increment of one that is kept; NULL: none is near enough. increment.c
+ */
+struct propagation *increment_for(struct document *doc, const struct strategy *s,
+                                  const struct propagation_options *o, struct tick *t);
 void names_drop(struct document *doc);
 void move_drop(struct document *doc);
 

@@ -22,7 +22,8 @@ static void names_make(struct document *doc)
     for (uint32_t k = n; k > 0; k--) {
         const struct instr *i = instr_at(m, (instr_id){ k });
         uint32_t head = x->first[i->name.i];
-        bool behind = head && instr_at(m, (instr_id){ head })->comp.i == m->entry.i && i->comp.i != m->entry.i;
+        bool behind = head && instr_at(m, (instr_id){ head })->comp.i == m->entry.i &&
+                      i->comp.i != m->entry.i;
         if (behind) {
             x->next[k] = x->next[head];
             x->next[head] = k;
@@ -45,7 +46,8 @@ void instr_label(const struct module *m, instr_id i, bool brief, struct str *out
     str_add_safe(out, name_text(m->ir, in->name), name_len(m->ir, in->name));
 }
 
-/* ---- one selection being read -------------------------------------------------------------------- */
+/* ---- one selection being read
+ * -------------------------------------------------------------------- */
 
 struct selection {
     struct document *doc;
@@ -108,13 +110,15 @@ static void suggest(struct selection *s, const char *p, size_t n)
     const struct computation *entry = comp_at(m, m->entry);
     for (uint32_t k = 0; k < entry->nparams && list.n < 70; k++) {
         const char *arg = instr_arg_name(m, entry->params[k]);
-        str_addf(&list, "%s%s", k ? ", " : "", arg[0] ? arg : name_text(m->ir, instr_at(m, entry->params[k])->name));
+        str_addf(&list, "%s%s", k ? ", " : "",
+                 arg[0] ? arg : name_text(m->ir, instr_at(m, entry->params[k])->name));
     }
     if (list.n)
         diag_hint(s->d, "parameters: %s ...; `list` shows more", str_text(&list));
 }
 
-static bool several(struct selection *s, const char *p, size_t n, int64_t count, const instr_id *some, int nsome)
+static bool several(struct selection *s, const char *p, size_t n, int64_t count,
+                    const instr_id *some, int nsome)
 {
     struct str list = STR_IN(s->arena);
     for (int k = 0; k < nsome; k++) {
@@ -418,10 +422,12 @@ static bool select_all(struct selection *s, size_t n)
     return true;
 }
 
-static bool begin(struct selection *s, struct document *doc, const char *text, const struct source *src,
-                  uint32_t off, struct arena *a, struct diag *d)
+static bool begin(struct selection *s, struct document *doc, const char *text,
+                  const struct source *src, uint32_t off, struct arena *a, struct diag *d)
 {
-    *s = (struct selection){ .doc = doc, .m = doc->module, .src = src, .off = off, .text = text, .arena = a, .d = d };
+    *s = (struct selection){
+        .doc = doc, .m = doc->module, .src = src, .off = off, .text = text, .arena = a, .d = d
+    };
     if (!doc->module) {
         const char *former = diag_stage(d, "usage");
         diag_error(d, NULL, (struct span){ 0, 0 }, "no module is loaded");
@@ -434,8 +440,9 @@ static bool begin(struct selection *s, struct document *doc, const char *text, c
     return true;
 }
 
-bool select_instrs(struct document *doc, const char *text, size_t n, const struct source *src, uint32_t off,
-                   bool single, struct arena *a, instr_id **out, int64_t *count, struct diag *d)
+bool select_instrs(struct document *doc, const char *text, size_t n, const struct source *src,
+                   uint32_t off, bool single, struct arena *a, instr_id **out, int64_t *count,
+                   struct diag *d)
 {
     struct fail_frame f;
     if (!FAIL_ENTER(&f))
@@ -444,8 +451,8 @@ bool select_instrs(struct document *doc, const char *text, size_t n, const struc
     const char *former = diag_stage(d, "name");
     bool ok = begin(&s, doc, text, src, off, a, d) && select_all(&s, n);
     if (ok && single && s.count != 1)
-        ok = diag_error(d, src, (struct span){ off, (uint32_t)n }, "one tensor is wanted here, these are %" PRId64,
-                        s.count);
+        ok = diag_error(d, src, (struct span){ off, (uint32_t)n },
+                        "one tensor is wanted here, these are %" PRId64, s.count);
     diag_stage(d, former);
     if (ok) {
         instr_id *list = ARENA_ARRAY(a, instr_id, s.count + 1);
@@ -463,7 +470,8 @@ bool select_instrs(struct document *doc, const char *text, size_t n, const struc
     return ok;
 }
 
-/* ---- NAME{0,1} ------------------------------------------------------------------------------------ */
+/* ---- NAME{0,1}
+ * ------------------------------------------------------------------------------------ */
 
 static bool read_leaf(struct selection *s, instr_id i, const char *p, size_t n, int64_t *leaf)
 {
@@ -493,8 +501,8 @@ static bool read_leaf(struct selection *s, instr_id i, const char *p, size_t n, 
     return true;
 }
 
-bool select_tensor(struct document *doc, const char *text, size_t n, const struct source *src, uint32_t off,
-                   instr_id *out, int64_t *leaf, struct diag *d)
+bool select_tensor(struct document *doc, const char *text, size_t n, const struct source *src,
+                   uint32_t off, instr_id *out, int64_t *leaf, struct diag *d)
 {
     struct fail_frame f;
     if (!FAIL_ENTER(&f))

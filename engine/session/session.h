@@ -18,7 +18,7 @@
 struct options {
     bool prepare;
     bool propagation_none;
-    bool propagation_set;      /* the user said so; else the dump decides */
+    bool propagation_set;         /* the user said so; else the dump decides */
     int to_output, to_parameters; /* -1 header, 0 false, 1 true, 2 list */
     int64_t nto_output, nto_parameters;
     const bool *to_output_list, *to_parameters_list;
@@ -34,15 +34,15 @@ struct strategy {
     const struct strategy *parent; /* what undo goes back to */
     const char *command;           /* the command line that made it; "" for the first */
     int nmeshes;
-    const struct mesh *meshes;     /* [0]: the default one; naxes 0 when none was named */
+    const struct mesh *meshes; /* [0]: the default one; naxes 0 when none was named */
     int nannotations;
     const struct annotation *annotations;
-    const char *const *specs;      /* [nannotations] shardings as typed ("[_,model]"); a new mesh
-                                      reads them again. NULL: nothing was typed (unshard) */
+    const char *const *specs; /* [nannotations] shardings as typed ("[_,model]"); a new mesh
+                                 reads them again. NULL: nothing was typed (unshard) */
     bool unshard_module;
     struct options options;
-    uint64_t key;                  /* hash of all that results depend on */
-    uint64_t propagation_key;      /* the part of it that shardings depend on */
+    uint64_t key;             /* hash of all that results depend on */
+    uint64_t propagation_key; /* the part of it that shardings depend on */
 };
 
 struct document;
@@ -51,7 +51,8 @@ struct document *document_new(void);
 void document_free(struct document *doc);
 
 /* Replaces the module; on failure the document keeps the one that it has. */
-bool document_load(struct document *doc, const char *path, struct tick *t, struct diag *d) MUST_CHECK;
+bool document_load(struct document *doc, const char *path, struct tick *t,
+                   struct diag *d) MUST_CHECK;
 bool document_load_text(struct document *doc, const char *name, const char *text, size_t n,
                         struct tick *t, struct diag *d) MUST_CHECK;
 
@@ -71,15 +72,18 @@ const struct mesh *document_mesh(const struct document *doc);
 
 void options_default(struct options *o);
 
-/* ---- edits: each makes a new strategy or leaves the document as it was ------------------------ */
+/* ---- edits: each makes a new strategy or leaves the document as it was ------------------------
+ */
 
-bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *command, struct diag *d) MUST_CHECK;
+bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *command,
+               struct diag *d) MUST_CHECK;
 /* n annotations at once (a selection): one step of undo. spec: the sharding as typed, or NULL. An
  * annotation replaces the former ones of the same kind of target and leaf. */
 bool edit_annotate(struct document *doc, int n, const struct annotation *list, const char *spec,
                    const char *command, struct diag *d) MUST_CHECK;
 bool edit_unshard_module(struct document *doc, const char *command, struct diag *d) MUST_CHECK;
-bool edit_options(struct document *doc, const struct options *o, const char *command, struct diag *d) MUST_CHECK;
+bool edit_options(struct document *doc, const struct options *o, const char *command,
+                  struct diag *d) MUST_CHECK;
 /* One step back / forward; nothing to undo is an error of code "usage". */
 bool edit_undo(struct document *doc, struct diag *d) MUST_CHECK;
 bool edit_redo(struct document *doc, struct diag *d) MUST_CHECK;
@@ -90,11 +94,13 @@ const struct strategy *document_saved_strategy(const struct document *doc, const
 /* What redo would do again, or NULL. */
 const struct strategy *document_next(const struct document *doc);
 
-/* ---- derived results: loans, valid until the next edit or load -------------------------------- */
+/* ---- derived results: loans, valid until the next edit or load --------------------------------
+ */
 
 /* The module that the strategy stands for: text with annotations (`export hlo` prints it). */
 const struct annotated *document_annotated(struct document *doc, struct diag *d);
-const struct propagation *document_propagation(struct document *doc, struct tick *t, struct diag *d);
+const struct propagation *document_propagation(struct document *doc, struct tick *t,
+                                               struct diag *d);
 const struct program *document_program(struct document *doc, struct tick *t, struct diag *d);
 /* Collectives of the partitioned program (of the dump itself when it is a partitioned one). */
 bool document_collectives(struct document *doc, const struct collective **list, int64_t *n,
@@ -104,12 +110,13 @@ const struct propagation *document_previous(struct document *doc, struct tick *t
 /* The same results for any strategy of this document (`diff`). */
 const struct propagation *strategy_propagation(struct document *doc, const struct strategy *s,
                                                struct tick *t, struct diag *d);
-bool strategy_collectives(struct document *doc, const struct strategy *s, const struct collective **list,
-                          int64_t *n, int64_t *total, struct tick *t, struct diag *d) MUST_CHECK;
-const struct program *strategy_program(struct document *doc, const struct strategy *s, struct tick *t,
-                                       struct diag *d);
-/* The current strategy with another list of annotations, tried on the side: nothing of it is kept, the
- * document does not change. */
+bool strategy_collectives(struct document *doc, const struct strategy *s,
+                          const struct collective **list, int64_t *n, int64_t *total,
+                          struct tick *t, struct diag *d) MUST_CHECK;
+const struct program *strategy_program(struct document *doc, const struct strategy *s,
+                                       struct tick *t, struct diag *d);
+/* The current strategy with another list of annotations, tried on the side: nothing of it is kept,
+ * the document does not change. */
 struct trial {
     struct annotated *annotated;
     struct propagation *prop;
@@ -122,7 +129,8 @@ void trial_free(struct trial *t);
 bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf);
 /* Index of the annotation that made instruction i of the working graph what it is; -1: none did. */
 int document_annotation_of(struct document *doc, instr_id working, struct diag *d);
-/* Derived results computed so far (not found in the memory of earlier ones): a counter for tests. */
+/* Derived results computed so far (not found in the memory of earlier ones): a counter for tests.
+ */
 int64_t document_computations(const struct document *doc);
 
 /* A small program of one parameter with sharding `from` and a copy with sharding `to`: what moving
@@ -131,7 +139,8 @@ const struct program *document_reshard(struct document *doc, shape_id shape, sha
                                        sharding_id to, const struct collective **list, int64_t *n,
                                        int64_t *total, struct diag *d);
 
-/* ---- names and selections (language.md section 2) --------------------------------------------- */
+/* ---- names and selections (language.md section 2) ---------------------------------------------
+ */
 
 /* All instructions of the loaded module that a selection names, in module order, no duplicates.
  * Errors: no such name (with did-you-mean), several matches of one NAME (listed). src/at: the
@@ -148,19 +157,19 @@ void instr_label(const struct module *m, instr_id i, bool brief, struct str *out
 
 /* One instruction as seen after propagation: sharding, local shape, copies. */
 struct tensor_view {
-    instr_id instr;          /* of the loaded module */
+    instr_id instr; /* of the loaded module */
     uint32_t nsites;
     enum removed_reason removed;
-    sharding_id sharding;    /* of site k; none */
-    instr_id working;        /* working graph's instruction */
+    sharding_id sharding; /* of site k; none */
+    instr_id working;     /* working graph's instruction */
     uint32_t site;
     enum { ORIGIN_NONE, ORIGIN_MODULE, ORIGIN_USER, ORIGIN_PROPAGATED } origin;
     uint64_t open;
     /* by view_measure: */
-    shape_id local;          /* one device's shape (tuples: leaf by leaf) */
-    int64_t bytes;           /* one device's; -1: does not fit */
-    int64_t tiles, copies;   /* pieces, devices that hold each (arrays) */
-    int64_t padding;         /* elements of padding in all pieces (arrays) */
+    shape_id local;        /* one device's shape (tuples: leaf by leaf) */
+    int64_t bytes;         /* one device's; -1: does not fit */
+    int64_t tiles, copies; /* pieces, devices that hold each (arrays) */
+    int64_t padding;       /* elements of padding in all pieces (arrays) */
 };
 bool document_view(struct document *doc, instr_id i, uint32_t site, struct tensor_view *out,
                    struct tick *t, struct diag *d) MUST_CHECK;

@@ -13,7 +13,8 @@ void options_default(struct options *o)
     partition_options_default(&o->partition);
 }
 
-/* ---- identity ----------------------------------------------------------------------------------- */
+/* ---- identity -----------------------------------------------------------------------------------
+ */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -53,8 +54,9 @@ void strategy_hash(const struct document *doc, struct strategy *s)
     h = mix(h, (uint64_t)strategy_devices(doc, s));
     h = mix(h, (uint64_t)p->replica_count);
     h = mix(h, (uint64_t)p->windowed_einsum_mib);
-    h = mix(h, (uint64_t)(p->all_gather + 2 * p->bidirectional + 4 * p->unroll + 8 * p->halo_always_on_lhs +
-                          16 * p->choose_faster_windowed_einsum + 32 * p->full + 64 * p->best));
+    h = mix(h, (uint64_t)(p->all_gather + 2 * p->bidirectional + 4 * p->unroll +
+                          8 * p->halo_always_on_lhs + 16 * p->choose_faster_windowed_einsum +
+                          32 * p->full + 64 * p->best));
     h = mix(h, (uint64_t)p->gather_method);
     h = mix(h, (uint64_t)p->scatter_method);
     s->key = h;
@@ -62,8 +64,9 @@ void strategy_hash(const struct document *doc, struct strategy *s)
 
 bool strategy_none(const struct document *doc, const struct strategy *s)
 {
-    return s->options.propagation_set ? s->options.propagation_none
-                                      : doc->all_sharded && s->nannotations == 0 && !s->unshard_module;
+    return s->options.propagation_set
+               ? s->options.propagation_none
+               : doc->all_sharded && s->nannotations == 0 && !s->unshard_module;
 }
 
 bool document_propagation_none(const struct document *doc)
@@ -71,7 +74,8 @@ bool document_propagation_none(const struct document *doc)
     return strategy_none(doc, doc->current);
 }
 
-/* ---- making ------------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------------
+ */
 
 static const bool *copy_flags(struct document *doc, const bool *list, int64_t n)
 {
@@ -122,17 +126,19 @@ static const char *target_name(const struct document *doc, const struct annotati
     return name_text(doc->ir, instr_at(doc->module, a->target)->name);
 }
 
-/* ---- meshes ------------------------------------------------------------------------------------- */
+/* ---- meshes -------------------------------------------------------------------------------------
+ */
 
-static bool mesh_fits_module(struct document *doc, const struct strategy *s, const struct mesh *mesh,
-                             struct diag *d)
+static bool mesh_fits_module(struct document *doc, const struct strategy *s,
+                             const struct mesh *mesh, struct diag *d)
 {
     int64_t n = mesh_devices(mesh);
     if (doc->module && !s->unshard_module && doc->tiled_devices > 0 && doc->tiled_devices != n) {
         const struct instr *i = instr_at(doc->module, doc->tiled_at);
         diag_error(d, NULL, (struct span){ 0, 0 },
                    "the mesh has %" PRId64 " devices, but the module's shardings are for %" PRId64
-                   " (%s, for one)", n, doc->tiled_devices, name_text(doc->ir, i->name));
+                   " (%s, for one)",
+                   n, doc->tiled_devices, name_text(doc->ir, i->name));
         diag_hint(d, "unshard --module removes what the dump brought");
         return false;
     }
@@ -142,22 +148,28 @@ static bool mesh_fits_module(struct document *doc, const struct strategy *s, con
 /* Reads every annotation that was typed again, by axis name, in the new meshes. */
 static bool reread_annotations(struct document *doc, struct strategy *s, struct diag *d)
 {
-    struct annotation *list = arena_copy(&doc->arena, s->annotations, s->nannotations, sizeof *list);
+    struct annotation *list =
+        arena_copy(&doc->arena, s->annotations, s->nannotations, sizeof *list);
     for (int k = 0; k < s->nannotations; k++) {
         struct annotation *a = &list[k];
         if (!s->specs[k])
             continue;
         const struct shape *shape = shape_get(doc->ir, instr_at(doc->module, a->target)->shape);
         if (shape->kind == SHAPE_TUPLE && a->leaf >= 0)
-            shape = shape_get(doc->ir, shape_leaf(doc->ir, instr_at(doc->module, a->target)->shape, a->leaf));
-        struct source src = { .name = "<strategy>", .text = s->specs[k], .len = strlen(s->specs[k]) };
+            shape = shape_get(
+                doc->ir, shape_leaf(doc->ir, instr_at(doc->module, a->target)->shape, a->leaf));
+        struct source src = { .name = "<strategy>",
+                              .text = s->specs[k],
+                              .len = strlen(s->specs[k]) };
         struct axes_spec spec = { 0 };
         size_t used = 0;
         bool array = shape->kind == SHAPE_ARRAY;
-        if (!sharding_spec_parse(doc->ir->shardings, s->meshes, s->nmeshes, array ? shape->rank : -1, &src, 0,
-                                 src.text, src.len, &used, &a->sharding, &spec, d) ||
+        if (!sharding_spec_parse(doc->ir->shardings, s->meshes, s->nmeshes,
+                                 array ? shape->rank : -1, &src, 0, src.text, src.len, &used,
+                                 &a->sharding, &spec, d) ||
             (array && !sharding_fits(doc->ir->shardings, a->sharding, shape->rank, shape->dims,
-                                     strategy_devices(doc, s), &src, (struct span){ 0, (uint32_t)src.len }, d))) {
+                                     strategy_devices(doc, s), &src,
+                                     (struct span){ 0, (uint32_t)src.len }, d))) {
             diag_hint(d, "the annotation of %s is read again in the new mesh; unshard %s first",
                       target_name(doc, a), target_name(doc, a));
             return false;
@@ -202,7 +214,8 @@ bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *comman
     return ok;
 }
 
-/* ---- annotations -------------------------------------------------------------------------------- */
+/* ---- annotations --------------------------------------------------------------------------------
+ */
 
 static bool is_sharding_call(const struct document *doc, instr_id i)
 {
@@ -214,7 +227,7 @@ static bool is_sharding_call(const struct document *doc, instr_id i)
  * both others an `unshard`. */
 static bool replaces(const struct annotation *new, const struct annotation *old)
 {
-    if (new->target.i != old->target.i || (new->leaf != old->leaf && new->leaf >= 0))
+    if (new->target.i != old->target.i || (new->leaf != old->leaf &&new->leaf >= 0))
         return false;
     return new->kind == old->kind || new->kind == ANNOTATE_UNSHARD || old->kind == ANNOTATE_UNSHARD;
 }
@@ -233,31 +246,37 @@ static int64_t missing_device(const struct document *doc, sharding_id s, int64_t
     return -1;
 }
 
-static bool check_annotation(struct document *doc, const struct strategy *s, const struct annotation *a,
-                             struct diag *d)
+static bool check_annotation(struct document *doc, const struct strategy *s,
+                             const struct annotation *a, struct diag *d)
 {
     const struct instr *i = instr_at(doc->module, a->target);
     if (a->kind == ANNOTATE_UNSHARD) {
         bool had = i->sharding.i != 0 || is_sharding_call(doc, a->target);
         for (int k = 0; !had && k < s->nannotations; k++)
             had = replaces(a, &s->annotations[k]);
-        return had || diag_error(d, NULL, (struct span){ 0, 0 }, "%s has no sharding of its own to take away",
+        return had || diag_error(d, NULL, (struct span){ 0, 0 },
+                                 "%s has no sharding of its own to take away",
                                  name_text(doc->ir, i->name));
     }
     shape_id shape = a->leaf >= 0 ? shape_leaf(doc->ir, i->shape, a->leaf) : i->shape;
     const struct shape *v = shape_get(doc->ir, shape);
     int64_t n = strategy_devices(doc, s), missing = missing_device(doc, a->sharding, n);
     if (missing >= 0)
-        return diag_error(d, NULL, (struct span){ 0, 0 }, "there is no device %" PRId64 ": they are 0 to %" PRId64, missing, n - 1);
-    if (v->kind == SHAPE_ARRAY)
-        return sharding_fits(doc->ir->shardings, a->sharding, v->rank, v->dims, n, NULL, (struct span){ 0, 0 }, d);
-    const struct sharding *sh = sharding_get(doc->ir->shardings, a->sharding);
-    if (v->kind == SHAPE_TUPLE && sh->kind == SHARDING_TUPLE && sh->nelems != max_i64(v->nleaves, 1))
         return diag_error(d, NULL, (struct span){ 0, 0 },
-                          "%s is a tuple of %" PRId64 " leaves, the sharding has %" PRId64 " elements",
+                          "there is no device %" PRId64 ": they are 0 to %" PRId64, missing, n - 1);
+    if (v->kind == SHAPE_ARRAY)
+        return sharding_fits(doc->ir->shardings, a->sharding, v->rank, v->dims, n, NULL,
+                             (struct span){ 0, 0 }, d);
+    const struct sharding *sh = sharding_get(doc->ir->shardings, a->sharding);
+    if (v->kind == SHAPE_TUPLE && sh->kind == SHARDING_TUPLE &&
+        sh->nelems != max_i64(v->nleaves, 1))
+        return diag_error(d, NULL, (struct span){ 0, 0 },
+                          "%s is a tuple of %" PRId64 " leaves, the sharding has %" PRId64
+                          " elements",
                           name_text(doc->ir, i->name), v->nleaves, sh->nelems);
     if (v->kind == SHAPE_TUPLE && sh->kind == SHARDING_TILED) {
-        diag_error(d, NULL, (struct span){ 0, 0 }, "%s is a tuple of %" PRId64 " leaves: one tiled sharding cannot be theirs",
+        diag_error(d, NULL, (struct span){ 0, 0 },
+                   "%s is a tuple of %" PRId64 " leaves: one tiled sharding cannot be theirs",
                    name_text(doc->ir, i->name), v->nleaves);
         diag_hint(d, "shard one leaf: shard %s{0} ...", name_text(doc->ir, i->name));
         return false;
@@ -295,7 +314,8 @@ bool edit_annotate(struct document *doc, int n, const struct annotation *list, c
         map_put(&targets, list[k].target.i, (uint64_t)k);
     for (int k = 0; k < s->nannotations && ok; k++) {
         uint64_t by;
-        if (map_get(&targets, s->annotations[k].target.i, &by) && replaces(&list[by], &s->annotations[k]))
+        if (map_get(&targets, s->annotations[k].target.i, &by) &&
+            replaces(&list[by], &s->annotations[k]))
             continue;
         all[count] = s->annotations[k];
         specs[count++] = s->specs[k];
@@ -330,7 +350,8 @@ bool edit_unshard_module(struct document *doc, const char *command, struct diag 
     return true;
 }
 
-bool edit_options(struct document *doc, const struct options *o, const char *command, struct diag *d)
+bool edit_options(struct document *doc, const struct options *o, const char *command,
+                  struct diag *d)
 {
     struct fail_frame f;
     if (!FAIL_ENTER(&f))
@@ -343,7 +364,8 @@ bool edit_options(struct document *doc, const struct options *o, const char *com
     return true;
 }
 
-/* ---- moving between strategies ------------------------------------------------------------------- */
+/* ---- moving between strategies
+ * ------------------------------------------------------------------- */
 
 static bool usage_error(struct diag *d, const char *text)
 {

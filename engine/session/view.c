@@ -36,7 +36,8 @@ static void measure_array(struct ir *c, const struct shape *shape, sharding_id s
         out->padding = stored - shape->count;
 }
 
-static shape_id local_tuple(struct ir *c, shape_id shape, sharding_id s, int64_t *leaf, int64_t *bytes);
+static shape_id local_tuple(struct ir *c, shape_id shape, sharding_id s, int64_t *leaf,
+                            int64_t *bytes);
 
 /* Tuples nest as deep as the module's reader allowed; the reader bounds it. */
 static shape_id local_of(struct ir *c, shape_id shape, sharding_id s, int64_t *leaf, int64_t *bytes)
@@ -54,7 +55,8 @@ static shape_id local_of(struct ir *c, shape_id shape, sharding_id s, int64_t *l
     return one.local.i ? one.local : shape;
 }
 
-static shape_id local_tuple(struct ir *c, shape_id shape, sharding_id s, int64_t *leaf, int64_t *bytes)
+static shape_id local_tuple(struct ir *c, shape_id shape, sharding_id s, int64_t *leaf,
+                            int64_t *bytes)
 {
     const struct shape *v = shape_get(c, shape);
     struct arena tmp = { 0 };
@@ -67,7 +69,8 @@ static shape_id local_tuple(struct ir *c, shape_id shape, sharding_id s, int64_t
     return out;
 }
 
-void measure_shape(struct ir *c, shape_id shape, sharding_id s, int64_t ndevices, struct tensor_view *out)
+void measure_shape(struct ir *c, shape_id shape, sharding_id s, int64_t ndevices,
+                   struct tensor_view *out)
 {
     const struct shape *v = shape_get(c, shape);
     out->local = shape;
@@ -88,12 +91,13 @@ void view_measure(struct document *doc, struct tensor_view *v)
     struct fail_frame f;
     if (!FAIL_ENTER(&f))
         return;
-    measure_shape(doc->ir, instr_at(doc->module, v->instr)->shape, v->sharding, document_devices(doc), v);
+    measure_shape(doc->ir, instr_at(doc->module, v->instr)->shape, v->sharding,
+                  document_devices(doc), v);
     fail_leave(&f);
 }
 
-bool document_view(struct document *doc, instr_id i, uint32_t site, struct tensor_view *out, struct tick *t,
-                   struct diag *d)
+bool document_view(struct document *doc, instr_id i, uint32_t site, struct tensor_view *out,
+                   struct tick *t, struct diag *d)
 {
     memset(out, 0, sizeof *out);
     out->instr = i;

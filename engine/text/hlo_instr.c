@@ -481,8 +481,9 @@ static bool read_left_side(struct hlo *r, struct left *l)
     return hlo_want(r, '=', "'=' behind the instruction's name");
 }
 
-/* In a large text the table of names is larger than the processor's caches. The place for a new name
- * is fetched while the rest of its line is read; a guess that is wrong costs nothing but time. */
+/* In a large text the table of names is larger than the processor's caches. The place for a new
+ * name is fetched while the rest of its line is read; a guess that is wrong costs nothing but time.
+ */
 static void prefetch_name(const struct hlo *r, const char *name, size_t n)
 {
     const struct intern *t = &r->c->names;

@@ -219,7 +219,8 @@ static bool emit_broadcast(struct mlir *r, struct mop *op, instr_id x)
     bool stretched = false;
     if (n != in->rank)
         return MFAIL(r, op->at, op->nat, "%" PRId64 " dims for an operand of %d dimensions", n, in->rank);
-    memcpy(dims, r->ints.v, (size_t)n * sizeof *dims);
+    for (int64_t i = 0; i < n; i++)
+        dims[i] = r->ints.v[i];
     for (int d = 0; d < out->rank; d++)
         seq[d] = out->dims[d];
     for (int64_t i = 0; i < n; i++) {

@@ -85,7 +85,8 @@ static int64_t read_ints(struct mlir *r, const struct mop *op, const char *key, 
     int before = r->nerrors;
     if (!mints(r, a, n) || r->nerrors != before || r->ints.n > max)
         return -1;
-    memcpy(out, r->ints.v, (size_t)r->ints.n * sizeof *out);
+    for (int64_t i = 0; i < r->ints.n; i++)
+        out[i] = r->ints.v[i];
     return r->ints.n;
 }
 

@@ -975,6 +975,13 @@ static struct mfunc *new_func(struct mlir *r, struct mop *op, const char *name, 
     return f;
 }
 
+static bool nested_func(struct mlir *r, const struct mop *op)
+{
+    MFAIL(r, op->at, op->nat, "a function inside a function");
+    r->stop = true;
+    return false;
+}
+
 static bool func_args(struct mlir *r, struct mfunc *fn, struct mregion *g)
 {
     VEC(struct mattr) attrs = { 0 };
@@ -1067,6 +1074,8 @@ static bool pretty_func(struct mlir *r, struct mop *op)
     symbol(r, &op->sym, &op->nsym);
     if (!op->nsym)
         return mexpected(r, "the function's name, like @main");
+    if (r->current)
+        return nested_func(r, op);
     struct mfunc *fn = new_func(r, op, op->sym, op->nsym);
     fn->is_public = is_public;
     op->at = op->sym;
@@ -1146,6 +1155,8 @@ static bool generic_func(struct mlir *r, struct mop *op)
     const struct mattr *vis = mattr(op, "sym_visibility");
     if (!name || !type || !mstring(name, &op->sym, &op->nsym))
         return MFAIL(r, op->at, op->nat, "this function has no sym_name and function_type");
+    if (r->current)
+        return nested_func(r, op);
     struct mfunc *fn = new_func(r, op, op->sym, op->nsym);
     const char *text;
     uint32_t n;

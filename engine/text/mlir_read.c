@@ -512,7 +512,7 @@ static bool finish_frame(struct mlir *r)
     f.op->nregions = f.nregions;
     r->frames.n--;
     if (f.form == FRAME_FUNC || (f.form == FRAME_GENERIC && f.op->kind == M_FUNC)) {
-        if (f.nregions)
+        if (f.nregions && r->current)
             r->current->body = f.regions[0];
         struct mop *op = f.op;
         bool ok = mlir_op_tail(r, op, &f);

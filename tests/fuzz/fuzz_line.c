@@ -1,5 +1,5 @@
-/* Lines of the shell, without side effects: no file, no program. Whatever is typed, the session goes
- * on; no answer has a control character in it; with --json every line is one JSON object. */
+/* Lines of the shell, without side effects: no file, no program. Whatever is typed, the session
+ * goes on; no answer has a control character in it; with --json every line is one JSON object. */
 #include <cjson/cJSON.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,21 +10,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char MODULE[] = "HloModule fuzz, num_partitions=4\n"
-                             "add {\n"
-                             "  a = f32[] parameter(0)\n"
-                             "  b = f32[] parameter(1)\n"
-                             "  ROOT s = f32[] add(a, b)\n"
-                             "}\n"
-                             "ENTRY main {\n"
-                             "  x = f32[8,4]{1,0} parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
-                             "  w1 = f32[4,6]{1,0} parameter(1), metadata={op_name=\"params[\\'w1\\']\"}\n"
-                             "  h = f32[8,6]{1,0} dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-                             "  c = f32[8,6]{1,0} custom-call(h), custom_call_target=\"Sharding\", sharding={replicated}\n"
-                             "  z = f32[] constant(0)\n"
-                             "  r = f32[8]{0} reduce(c, z), dimensions={1}, to_apply=add\n"
-                             "  ROOT t = (f32[8,6]{1,0}, f32[8]{0}) tuple(h, r)\n"
-                             "}\n";
+static const char MODULE[] =
+    "HloModule fuzz, num_partitions=4\n"
+    "add {\n"
+    "  a = f32[] parameter(0)\n"
+    "  b = f32[] parameter(1)\n"
+    "  ROOT s = f32[] add(a, b)\n"
+    "}\n"
+    "ENTRY main {\n"
+    "  x = f32[8,4]{1,0} parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+    "  w1 = f32[4,6]{1,0} parameter(1), metadata={op_name=\"params[\\'w1\\']\"}\n"
+    "  h = f32[8,6]{1,0} dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  c = f32[8,6]{1,0} custom-call(h), custom_call_target=\"Sharding\", sharding={replicated}\n"
+    "  z = f32[] constant(0)\n"
+    "  r = f32[8]{0} reduce(c, z), dimensions={1}, to_apply=add\n"
+    "  ROOT t = (f32[8,6]{1,0}, f32[8]{0}) tuple(h, r)\n"
+    "}\n";
 
 struct heard {
     struct arena arena;
@@ -50,7 +51,8 @@ static void check_json(struct heard *h)
         if (!nl)
             __builtin_trap();
         cJSON *o = cJSON_ParseWithLength(p, (size_t)(nl - p));
-        if (!cJSON_IsObject(o) || !cJSON_GetObjectItemCaseSensitive(o, "command") || !cJSON_GetObjectItemCaseSensitive(o, "schema"))
+        if (!cJSON_IsObject(o) || !cJSON_GetObjectItemCaseSensitive(o, "command") ||
+            !cJSON_GetObjectItemCaseSensitive(o, "schema"))
             __builtin_trap();
         cJSON_Delete(o);
         p = nl + 1;

@@ -390,7 +390,7 @@ static const char *const rare[] = {
     "HloModule m, num_partitions=5\n\nENTRY e {\n"
     "  p = f32[1,2] parameter(0), sharding={devices=[1,5]<=[5]}\n"
     "  z = f32[] parameter(1), sharding={replicated}\n"
-    "  ROOT v = f32[8,2] pad(p, z), padding=5_2_0x0_0, sharding={devices=[5,1]<=[5]}\n}\n",
+    "  ROOT v = f32[9,2] pad(p, z), padding=7_1_0x0_0, sharding={devices=[5,1]<=[5]}\n}\n",
     /* all data cut off at the left, padding of the shards behind it */
     "HloModule m, num_partitions=3\n\nENTRY e {\n"
     "  p = f32[5,2] parameter(0), sharding={devices=[3,1]<=[3]}\n"

@@ -58,9 +58,11 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
     assert_int_equal(a->mount->setup.n, b->mount->setup.n);
 }
 
+static bool no_spmd;
+
 static struct propagation_options options_of(const struct module *m)
 {
-    return (struct propagation_options){ .spmd = true,
+    return (struct propagation_options){ .spmd = !no_spmd,
                                          .nto_output = m->nto_output,
                                          .to_output = m->to_output,
                                          .nto_parameters = m->nto_parameters,
@@ -229,9 +231,201 @@ static void test_dumps(void **state)
     assert_true(t.increments * 3 > t.edits);
 }
 
+/* ---- modules made up ------------------------------------------------------------------------------------ */
+
+struct maker {
+    struct str *s;
+    int next;        /* number of the next instruction */
+    int square[64], n; /* f32[8,8] values of the computation in the making */
+};
+
+static int pick(const struct maker *k)
+{
+    /* Chains of only users are what the look-ahead follows: mostly the last. */
+    return k->square[random_below(2) ? k->n - 1 : (int)random_below((uint32_t)k->n)];
+}
+
+static void add_value(struct maker *k)
+{
+    if (k->n < 64)
+        k->square[k->n++] = k->next;
+    else
+        k->square[random_below(64)] = k->next;
+    k->next++;
+}
+
+static void make_op(struct maker *k, bool calls)
+{
+    int a = pick(k), b = pick(k), i = k->next;
+    switch (random_below(calls ? 13 : 11)) {
+    case 0:
+    case 1:
+        str_addf(k->s, " v%d = f32[8,8] add(v%d, v%d)\n", i, a, b);
+        break;
+    case 2:
+        str_addf(k->s, " v%d = f32[8,8] negate(v%d)\n", i, a);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        str_addf(k->s, " v%d = f32[8,8] dot(v%d, v%d), lhs_contracting_dims={%d}, rhs_contracting_dims={%d}\n", i, a, b,
+                 (int)random_below(2), (int)random_below(2));
+        break;
+    case 6:
+        str_addf(k->s, " v%d = f32[8,8] transpose(v%d), dimensions={1,0}\n", i, a);
+        break;
+    case 7:
+        str_addf(k->s, " v%d = f32[64] reshape(v%d)\n", k->next++, a);
+        str_addf(k->s, " v%d = f32[8,8] reshape(v%d)\n", k->next, i);
+        break;
+    case 8:
+        str_addf(k->s, " v%d = f32[] constant(0)\n v%d = f32[8] reduce(v%d, v%d), dimensions={%d}, to_apply=sum\n", i, i + 1, a, i,
+                 (int)random_below(2));
+        k->next += 2;
+        str_addf(k->s, " v%d = f32[8,8] broadcast(v%d), dimensions={%d}\n", k->next, i + 1, (int)random_below(2));
+        break;
+    case 9:
+        str_addf(k->s, " v%d = (f32[8,8], f32[8,8]) tuple(v%d, v%d)\n", i, a, b);
+        k->next++;
+        str_addf(k->s, " v%d = f32[8,8] get-tuple-element(v%d), index=%d\n", k->next, i, (int)random_below(2));
+        break;
+    case 10:
+        if (random_below(3))
+            str_addf(k->s, " v%d = f32[16,8] concatenate(v%d, v%d), dimensions={0}\n v%d = f32[8,8] slice(v%d), slice={[0:8], [0:8]}\n", i, a,
+                     b, i + 1, i);
+        else
+            str_addf(k->s, " v%d = f32[8,8] copy(v%d)\n v%d = f32[8,8] custom-call(v%d), custom_call_target=\"Sharding\", sharding={devices=[%s]<=[8] last_tile_dim_replicate}\n",
+                     i, a, i + 1, i, random_below(2) ? "2,1,4" : "1,4,2");
+        k->next++;
+        break;
+    case 11:
+        str_addf(k->s, " v%d = (f32[8,8], f32[8,8]) tuple(v%d, v%d)\n v%d = (f32[8,8], f32[8,8]) while(v%d), condition=cond%d, body=body%d\n", i, a,
+                 b, i + 1, i, calls ? (int)random_below(2) : 0, calls ? (int)random_below(2) : 0);
+        k->next += 2;
+        str_addf(k->s, " v%d = f32[8,8] get-tuple-element(v%d), index=%d\n", k->next, i + 1, (int)random_below(2));
+        break;
+    default:
+        str_addf(k->s, " v%d = pred[] constant(true)\n v%d = f32[8,8] conditional(v%d, v%d, v%d), true_computation=left, false_computation=right\n", i,
+                 i + 1, i, a, b);
+        k->next++;
+        break;
+    }
+    add_value(k);
+}
+
+static void make_loop(struct maker *k, int number)
+{
+    str_addf(k->s, "cond%d {\n c%d = (f32[8,8], f32[8,8]) parameter(0)\n ROOT t%d = pred[] constant(true)\n}\n", number, number, number);
+    str_addf(k->s, "body%d {\n v%d = (f32[8,8], f32[8,8]) parameter(0)\n", number, k->next);
+    int p = k->next++;
+    k->n = 0;
+    for (int e = 0; e < 2; e++) {
+        str_addf(k->s, " v%d = f32[8,8] get-tuple-element(v%d), index=%d\n", k->next, p, e);
+        add_value(k);
+    }
+    for (uint32_t j = 1 + random_below(6); j > 0; j--)
+        make_op(k, false);
+    str_addf(k->s, " ROOT v%d = (f32[8,8], f32[8,8]) tuple(v%d, v%d)\n}\n", k->next, pick(k), pick(k));
+    k->next++;
+}
+
+static void make_branch(struct maker *k, const char *name)
+{
+    str_addf(k->s, "%s {\n v%d = f32[8,8] parameter(0)\n", name, k->next);
+    k->n = 0;
+    add_value(k);
+    for (uint32_t j = random_below(4); j > 0; j--)
+        make_op(k, false);
+    str_addf(k->s, " ROOT v%d = f32[8,8] abs(v%d)\n}\n", k->next, pick(k));
+    k->next++;
+}
+
+static const char *flag(void)
+{
+    return random_below(2) ? "true" : "false";
+}
+
+static void make_module(struct str *s)
+{
+    struct maker k = { .s = s };
+    str_addf(s, "HloModule m, allow_spmd_sharding_propagation_to_parameters={%s,%s,%s}, allow_spmd_sharding_propagation_to_output={%s}, num_partitions=8\n"
+                COMMON_COMPUTATIONS, flag(), flag(), flag(), flag());
+    make_loop(&k, 0);
+    make_loop(&k, 1);
+    make_branch(&k, "left");
+    make_branch(&k, "right");
+    str_adds(s, "ENTRY e {\n");
+    k.n = 0;
+    for (int j = 0; j < 3; j++) {
+        str_addf(s, " v%d = f32[8,8] parameter(%d)%s\n", k.next, j,
+                 random_below(3) ? "" : ", sharding={devices=[2,2,2]<=[8] last_tile_dim_replicate}");
+        add_value(&k);
+    }
+    for (uint32_t j = 3 + random_below(30); j > 0; j--)
+        make_op(&k, true);
+    if (random_below(2))
+        str_addf(s, " ROOT v%d = f32[8,8] sine(v%d)\n}\n", k.next, pick(&k));
+    else
+        str_addf(s, " ROOT v%d = (f32[8,8], f32[8,8]) tuple(v%d, v%d)\n}\n", k.next, pick(&k), pick(&k));
+}
+
+static void test_made_up(void **state)
+{
+    (void)state;
+    const char *times = getenv("GSPMD_MODULES");
+    struct tally t = { 0 };
+    increment_poison = UINT32_MAX - 1;
+    for (int k = 0; k < (times ? atoi(times) : 250); k++) {
+        struct arena a = { 0 };
+        struct str s = STR_IN(&a);
+        struct bed b;
+        make_module(&s);
+        bed_load(&b, str_text(&s));
+        no_spmd = k % 7 == 6;
+        b.prepare = k % 2;
+        run_edits(&b, 20, &t);
+        bed_free(&b);
+        arena_free(&a);
+        t.files++;
+    }
+    no_spmd = false;
+    increment_poison = 0;
+    say("made up", &t);
+    assert_true(t.increments * 2 > t.edits);
+    assert_true(t.changed * 3 > t.increments);
+}
+
+/* What is not incremental says so. */
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        /* an operand of a Sharding call */
+        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n y = f32[8] custom-call(x), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]}\n ROOT z = f32[8] abs(y)\n}\n",
+        /* open dimensions */
+        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n w = f32[8] abs(x)\n y = f32[8] custom-call(w), custom_call_target=\"Sharding\", sharding={replicated}, backend_config=\"unspecified_dims=[0]\"\n ROOT z = f32[8] abs(y)\n}\n",
+        /* a conversion */
+        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n w = f32[8] abs(x)\n y = f32[8] custom-call(w), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]}\n f = f32[4] custom-call(y), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n ROOT z = f32[4] abs(f)\n}\n",
+    };
+    for (size_t k = 0; k < COUNTOF(texts); k++) {
+        struct bed b;
+        bed_load(&b, texts[k]);
+        bed_run(&b, "");
+        assert_non_null(b.result);
+        struct prop_edit e = { bed_named(b.module, "x", 1), { 0 }, sharding_replicated(b.ir->shardings) };
+        struct propagation_options o = options_of(b.module);
+        assert_null(propagate_increment(b.result, 1, &e, &o, NULL));
+        /* and leaves what it started from as it was */
+        assert_int_equal(b.result->final[bed_working(&b, "p", 1).i].i, b.result->state->now[bed_working(&b, "p", 1).i].i);
+        bed_free(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_made_up),
+        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_dumps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

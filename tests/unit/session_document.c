@@ -12,15 +12,16 @@
 #include "base/fail.h"
 #include "session/session.h"
 
-static const char MLP[] = "HloModule mlp\n"
-                          "ENTRY main {\n"
-                          "  x = f32[8,16] parameter(0)\n"
-                          "  w1 = f32[16,32] parameter(1), metadata={op_name=\"params[\\'w1\\']\"}\n"
-                          "  h = f32[8,32] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-                          "  n = f32[8,32] negate(h)\n"
-                          "  w2 = f32[32,16] parameter(2)\n"
-                          "  ROOT y = f32[8,16] dot(n, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-                          "}\n";
+static const char MLP[] =
+    "HloModule mlp\n"
+    "ENTRY main {\n"
+    "  x = f32[8,16] parameter(0)\n"
+    "  w1 = f32[16,32] parameter(1), metadata={op_name=\"params[\\'w1\\']\"}\n"
+    "  h = f32[8,32] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  n = f32[8,32] negate(h)\n"
+    "  w2 = f32[32,16] parameter(2)\n"
+    "  ROOT y = f32[8,16] dot(n, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "}\n";
 
 static const char EIGHT[] = "HloModule eight, num_partitions=8\n"
                             "ENTRY main {\n"
@@ -51,7 +52,8 @@ static void make_mesh(struct document *doc, const char *words)
 {
     struct arena a = { 0 };
     struct mesh m = { .name = "" };
-    assert_true(mesh_parse(document_ir(doc)->shardings, &a, NULL, 0, words, strlen(words), &m, NULL));
+    assert_true(
+        mesh_parse(document_ir(doc)->shardings, &a, NULL, 0, words, strlen(words), &m, NULL));
     m.name = "";
     assert_true(edit_mesh(doc, &m, words, NULL));
     arena_free(&a);
@@ -63,14 +65,17 @@ static sharding_id spec(struct document *doc, const char *text, int rank)
     struct axes_spec open = { 0 };
     size_t used;
     sharding_id out = { 0 };
-    bool ok = sharding_spec_parse(document_ir(doc)->shardings, s->meshes, s->nmeshes, rank, NULL, 0, text, strlen(text), &used,
-                                  &out, &open, NULL);
+    bool ok = sharding_spec_parse(document_ir(doc)->shardings, s->meshes, s->nmeshes, rank, NULL, 0,
+                                  text, strlen(text), &used, &out, &open, NULL);
     return ok ? out : (sharding_id){ 0 };
 }
 
 static bool shard(struct document *doc, const char *name, const char *text)
 {
-    struct annotation a = { .kind = ANNOTATE_SHARD, .target = find(doc, name), .leaf = -1, .sharding = spec(doc, text, 2) };
+    struct annotation a = { .kind = ANNOTATE_SHARD,
+                            .target = find(doc, name),
+                            .leaf = -1,
+                            .sharding = spec(doc, text, 2) };
     assert_int_not_equal(a.sharding.i, 0);
     struct diag *d = diag_new();
     bool ok = edit_annotate(doc, 1, &a, text, "shard", d);
@@ -100,13 +105,15 @@ static void a_strategy_is_a_value(void **state)
     make_mesh(doc, "data=2 model=4");
     assert_int_equal(document_devices(doc), 8);
     assert_true(shard(doc, "w1", "[_,model]"));
-    assert_string_equal(hlo(doc, "h", text, sizeof text), "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
+    assert_string_equal(hlo(doc, "h", text, sizeof text),
+                        "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
     uint64_t key = document_strategy(doc)->key;
     assert_true(shard(doc, "x", "[data,_]"));
     assert_string_equal(hlo(doc, "h", text, sizeof text), "{devices=[2,4]<=[8]}");
     assert_true(edit_undo(doc, NULL));
     assert_int_equal(document_strategy(doc)->key, key);
-    assert_string_equal(hlo(doc, "h", text, sizeof text), "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
+    assert_string_equal(hlo(doc, "h", text, sizeof text),
+                        "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
     assert_true(edit_redo(doc, NULL));
     assert_string_equal(hlo(doc, "h", text, sizeof text), "{devices=[2,4]<=[8]}");
     assert_false(edit_redo(doc, NULL));
@@ -217,7 +224,8 @@ static void a_new_mesh_reads_annotations_again(void **state)
     make_mesh(doc, "data=2 model=4");
     assert_true(shard(doc, "w1", "[_,model]"));
     make_mesh(doc, "data=4 model=2");
-    assert_string_equal(hlo(doc, "w1", text, sizeof text), "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
+    assert_string_equal(hlo(doc, "w1", text, sizeof text),
+                        "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
     /* A mesh without that axis is refused, and the document stays. */
     struct arena a = { 0 };
     struct mesh m = { .name = "" };
@@ -226,7 +234,8 @@ static void a_new_mesh_reads_annotations_again(void **state)
     m.name = "";
     assert_false(edit_mesh(doc, &m, "mesh batch=8", d));
     assert_true(d->nerrors > 0);
-    assert_string_equal(hlo(doc, "w1", text, sizeof text), "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
+    assert_string_equal(hlo(doc, "w1", text, sizeof text),
+                        "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
     diag_free(d);
     arena_free(&a);
     document_free(doc);
@@ -236,7 +245,10 @@ static void annotations_replace_each_other(void **state)
 {
     (void)state;
     struct document *doc = loaded(EIGHT);
-    struct annotation a = { .kind = ANNOTATE_SHARD, .target = find(doc, "r"), .leaf = -1, .sharding = spec(doc, "{devices=[1,8]<=[8]}", 2) };
+    struct annotation a = { .kind = ANNOTATE_SHARD,
+                            .target = find(doc, "r"),
+                            .leaf = -1,
+                            .sharding = spec(doc, "{devices=[1,8]<=[8]}", 2) };
     assert_true(edit_annotate(doc, 1, &a, "{devices=[1,8]<=[8]}", "shard r", NULL));
     a.sharding = sharding_replicated(document_ir(doc)->shardings);
     assert_true(edit_annotate(doc, 1, &a, "replicated", "shard r", NULL));
@@ -250,7 +262,9 @@ static void annotations_replace_each_other(void **state)
     assert_true(edit_annotate(doc, 1, &a, NULL, "unshard a", NULL));
     assert_int_equal(document_strategy(doc)->nannotations, 1);
     /* Devices that are not there are refused. */
-    a = (struct annotation){ .kind = ANNOTATE_SHARD, .target = find(doc, "r"), .leaf = -1,
+    a = (struct annotation){ .kind = ANNOTATE_SHARD,
+                             .target = find(doc, "r"),
+                             .leaf = -1,
                              .sharding = spec(doc, "{devices=[4,1]<=[4]}", 2) };
     struct diag *d = diag_new();
     assert_false(edit_annotate(doc, 1, &a, "{devices=[4,1]<=[4]}", "shard r", d));
@@ -272,7 +286,8 @@ static void saved_strategies(void **state)
     assert_true(edit_restore(doc, "empty", NULL));
     assert_int_equal(document_strategy(doc)->nannotations, 0);
     assert_true(edit_restore(doc, "tensor", NULL));
-    assert_string_equal(hlo(doc, "h", text, sizeof text), "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
+    assert_string_equal(hlo(doc, "h", text, sizeof text),
+                        "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
     assert_true(edit_undo(doc, NULL));
     assert_int_equal(document_strategy(doc)->nannotations, 0);
     struct diag *d = diag_new();
@@ -313,13 +328,14 @@ static void what_a_reshard_costs(void **state)
     const struct collective *list;
     int64_t n, total;
     shape_id shape = shape_array(document_ir(doc), dtype_find("f32", 3), 2, dims);
-    const struct program *p = document_reshard(doc, shape, spec(doc, "{devices=[8,1]<=[8]}", 2), spec(doc, "replicated", 2),
-                                               &list, &n, &total, NULL);
+    const struct program *p = document_reshard(doc, shape, spec(doc, "{devices=[8,1]<=[8]}", 2),
+                                               spec(doc, "replicated", 2), &list, &n, &total, NULL);
     assert_non_null(p);
     assert_int_equal(n, 1);
     assert_int_equal(list[0].kind, OP_ALL_GATHER);
     assert_int_equal(total, 16 * 16 * 4 * 7 / 8);
-    p = document_reshard(doc, shape, spec(doc, "replicated", 2), spec(doc, "{devices=[8,1]<=[8]}", 2), &list, &n, &total, NULL);
+    p = document_reshard(doc, shape, spec(doc, "replicated", 2),
+                         spec(doc, "{devices=[8,1]<=[8]}", 2), &list, &n, &total, NULL);
     assert_non_null(p);
     assert_int_equal(n, 0);
     assert_int_equal(total, 0);
@@ -344,7 +360,8 @@ static void a_partitioned_dump_is_known(void **state)
     static const char text[] = "HloModule p, num_partitions=4\n"
                                "ENTRY main_spmd {\n"
                                "  a = f32[2,4] parameter(0), sharding={devices=[4,1]<=[4]}\n"
-                               "  ROOT g = f32[8,4] all-gather(a), channel_id=1, replica_groups=[1,4]<=[4], dimensions={0}, "
+                               "  ROOT g = f32[8,4] all-gather(a), channel_id=1, "
+                               "replica_groups=[1,4]<=[4], dimensions={0}, "
                                "use_global_device_ids=true\n"
                                "}\n";
     struct document *doc = loaded(text);
@@ -361,8 +378,8 @@ static void a_partitioned_dump_is_known(void **state)
     document_free(doc);
 }
 
-/* A layer that runs out of memory half-way through a module leaves that module behind: what these two
- * tests are about is the document, so the leak checker looks away. */
+/* A layer that runs out of memory half-way through a module leaves that module behind: what these
+ * two tests are about is the document, so the leak checker looks away. */
 #if defined(__SANITIZE_ADDRESS__)
 void __lsan_disable(void);
 void __lsan_enable(void);
@@ -385,7 +402,9 @@ static void memory_that_is_not_there(void **state)
         struct document *doc = loaded(MLP);
         make_mesh(doc, "data=2 model=4");
         instr_id w1 = find(doc, "w1");
-        struct annotation a = { .kind = ANNOTATE_SHARD, .target = w1, .leaf = -1, .sharding = spec(doc, "[_,model]", 2) };
+        struct annotation a = {
+            .kind = ANNOTATE_SHARD, .target = w1, .leaf = -1, .sharding = spec(doc, "[_,model]", 2)
+        };
         const struct strategy *before = document_strategy(doc);
         const struct collective *list;
         int64_t count, total;

@@ -11,26 +11,28 @@
 
 #include "session/session.h"
 
-static const char TEXT[] = "HloModule names\n"
-                           "half {\n"
-                           "  p = f32[4] parameter(0)\n"
-                           "  dot.1 = f32[4] negate(p)\n"
-                           "  ROOT only = f32[4] abs(dot.1)\n"
-                           "}\n"
-                           "other {\n"
-                           "  p = f32[4] parameter(0)\n"
-                           "  ROOT both = f32[4] abs(p)\n"
-                           "}\n"
-                           "ENTRY main {\n"
-                           "  Arg_0.1 = f32[4] parameter(0), metadata={op_name=\"params[\\'w1\\']\"}\n"
-                           "  Arg_1.2 = f32[4] parameter(1), metadata={op_name=\"x\"}\n"
-                           "  dot.1 = f32[4] add(Arg_0.1, Arg_1.2), metadata={op_name=\"jit(f)/jit(main)/layer0/mlp/add\" "
-                           "source_file=\"m.py\" source_line=7}\n"
-                           "  c.2 = f32[4] call(dot.1), to_apply=half, metadata={op_name=\"jit(f)/jit(main)/layer1/mlp/add\"}\n"
-                           "  c.3 = f32[4] call(c.2), to_apply=other\n"
-                           "  m.4 = f32[4] multiply(c.3, dot.1), metadata={op_name=\"jit(f)/jit(main)/layer1/mlp/mul\"}\n"
-                           "  ROOT t = (f32[4], (f32[4], f32[4])) custom-call(m.4), custom_call_target=\"t\"\n"
-                           "}\n";
+static const char TEXT[] =
+    "HloModule names\n"
+    "half {\n"
+    "  p = f32[4] parameter(0)\n"
+    "  dot.1 = f32[4] negate(p)\n"
+    "  ROOT only = f32[4] abs(dot.1)\n"
+    "}\n"
+    "other {\n"
+    "  p = f32[4] parameter(0)\n"
+    "  ROOT both = f32[4] abs(p)\n"
+    "}\n"
+    "ENTRY main {\n"
+    "  Arg_0.1 = f32[4] parameter(0), metadata={op_name=\"params[\\'w1\\']\"}\n"
+    "  Arg_1.2 = f32[4] parameter(1), metadata={op_name=\"x\"}\n"
+    "  dot.1 = f32[4] add(Arg_0.1, Arg_1.2), metadata={op_name=\"jit(f)/jit(main)/layer0/mlp/add\" "
+    "source_file=\"m.py\" source_line=7}\n"
+    "  c.2 = f32[4] call(dot.1), to_apply=half, "
+    "metadata={op_name=\"jit(f)/jit(main)/layer1/mlp/add\"}\n"
+    "  c.3 = f32[4] call(c.2), to_apply=other\n"
+    "  m.4 = f32[4] multiply(c.3, dot.1), metadata={op_name=\"jit(f)/jit(main)/layer1/mlp/mul\"}\n"
+    "  ROOT t = (f32[4], (f32[4], f32[4])) custom-call(m.4), custom_call_target=\"t\"\n"
+    "}\n";
 
 static struct document *doc;
 
@@ -59,8 +61,8 @@ static const char *selected(const char *text)
     int64_t n;
     buffer[0] = '\0';
     if (!select_instrs(doc, text, strlen(text), &src, 0, false, &a, &list, &n, d)) {
-        snprintf(buffer, sizeof buffer, "!%s%s%s", d->msgs.v[0].text, d->msgs.v[0].hint ? " | " : "",
-                 d->msgs.v[0].hint ? d->msgs.v[0].hint : "");
+        snprintf(buffer, sizeof buffer, "!%s%s%s", d->msgs.v[0].text,
+                 d->msgs.v[0].hint ? " | " : "", d->msgs.v[0].hint ? d->msgs.v[0].hint : "");
     } else {
         struct str s = STR_IN(&a);
         for (int64_t k = 0; k < n; k++) {
@@ -87,14 +89,16 @@ static void names(void **state)
     assert_string_equal(selected("layer0/mlp/add"), "dot.1");
     assert_string_equal(selected("\"dot.1\""), "dot.1");
     assert_string_equal(selected("mul"), "m.4");
-    assert_string_equal(selected("other/p"), selected("other/p.1")); /* as written, and as made unique */
+    assert_string_equal(selected("other/p"),
+                        selected("other/p.1")); /* as written, and as made unique */
 }
 
 static void wrong_names(void **state)
 {
     (void)state;
     assert_string_equal(selected("dot.7"), "!no tensor is named 'dot.7' | did you mean 'dot.1'?");
-    assert_non_null(strstr(selected("mlp/add"), "several instructions are named 'mlp/add' | main/dot.1, main/c.2"));
+    assert_non_null(strstr(selected("mlp/add"),
+                           "several instructions are named 'mlp/add' | main/dot.1, main/c.2"));
     assert_non_null(strstr(selected("half/m.4"), "!this computation has no instruction 'm.4'"));
     assert_non_null(strstr(selected("zzzzz"), "parameters: params['w1'], x"));
     assert_non_null(strstr(selected("op:subtrct"), "did you mean 'subtract'"));
@@ -155,7 +159,7 @@ static void one_is_wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names), cmocka_unit_test(wrong_names),   cmocka_unit_test(selections),
+        cmocka_unit_test(names),  cmocka_unit_test(wrong_names),   cmocka_unit_test(selections),
         cmocka_unit_test(leaves), cmocka_unit_test(one_is_wanted),
     };
     return cmocka_run_group_tests(tests, load, unload);

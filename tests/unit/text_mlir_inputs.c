@@ -1,0 +1,182 @@
+/* The reference material as StableHLO, where it is there: every module loads (what has no static
+ * shapes, or meshes of different sizes, is refused with that reason), and NAME.mhlo.mlir is the
+ * program of NAME.hlo: the operations that sharding is about are the same ones, equally often. */
+#include "text_help.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+static void loads_or_says(const char *path, const char *reason, int *loaded, int *refused)
+{
+    struct fixture f;
+    start(&f);
+    f.m = module_load(f.c, path, NULL, f.d);
+    if (f.m) {
+        ++*loaded;
+    } else {
+        if (!strstr(messages(&f), reason))
+            fail_msg("%s", messages(&f));
+        ++*refused;
+    }
+    stop(&f);
+}
+
+static void folder_loads(const char *folder, int *loaded, int *refused)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[4400];
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (ends_with(e->d_name, ".mlir") || ends_with(e->d_name, ".mlir.gz"))
+            loads_or_says(path, "shapes must be static", loaded, refused);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void every_module_loads(void **state)
+{
+    (void)state;
+    const char *shared = shared_folder();
+    if (!shared) {
+        print_message("reference material not found: skipped\n");
+        skip();
+    }
+    int loaded = 0, refused = 0;
+    char path[4200];
+    snprintf(path, sizeof path, "%s/inputs", shared);
+    folder_loads(path, &loaded, &refused);
+    snprintf(path, sizeof path, "%s/inputs/paper", shared);
+    folder_loads(path, &loaded, &refused);
+    print_message("%d modules loaded, %d refused by design\n", loaded, refused);
+    assert_true(loaded >= 371 && refused <= 1);
+}
+
+static void every_corpus_module_loads(void **state)
+{
+    (void)state;
+    const char *shared = shared_folder();
+    if (!shared)
+        skip();
+    char path[4200];
+    snprintf(path, sizeof path, "%s/corpus/shardy.jsonl", shared);
+    FILE *in = fopen(path, "r");
+    if (!in)
+        skip();
+    char *line = NULL;
+    size_t cap = 0;
+    int loaded = 0, refused = 0;
+    while (getline(&line, &cap, in) > 0) {
+        cJSON *j = cJSON_Parse(line);
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(j, "mlir_in"));
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(j, "name"));
+        assert_non_null(text);
+        struct fixture f;
+        start(&f);
+        f.m = module_load_text(f.c, name, text, strlen(text), NULL, f.d);
+        if (!f.m && !strstr(messages(&f), "the program runs on"))
+            fail_msg("%s: %s", name, messages(&f));
+        loaded += f.m != NULL;
+        refused += f.m == NULL;
+        stop(&f);
+        cJSON_Delete(j);
+    }
+    free(line);
+    fclose(in);
+    print_message("%d modules loaded, %d refused: meshes of different sizes\n", loaded, refused);
+    assert_true(loaded >= 337 && refused <= 2);
+}
+
+/* How often each opcode runs once per call, of those that sharding is about. */
+static void count_ops(const struct module *m, int64_t *count)
+{
+    struct arena a = { 0 };
+    uint32_t n;
+    const comp_id *order = module_call_order(m, true, &a, &n);
+    int64_t *weight = ARENA_ARRAY(&a, int64_t, (int64_t)module_ncomps(m) + 1);
+    weight[m->entry.i] = 1;
+    while (n-- > 0) {
+        const struct computation *c = comp_at(m, order[n]);
+        for (uint32_t k = 0; k < c->ninstrs; k++) {
+            comp_id called[64];
+            count[instr_at(m, c->instrs[k])->op] += weight[order[n].i];
+            int nc = instr_called(m, c->instrs[k], called, 64);
+            for (int i = 0; i < nc && i < 64; i++)
+                weight[called[i].i] += weight[order[n].i];
+        }
+    }
+    arena_free(&a);
+}
+
+static void pair_is_equal(const char *hlo, const char *mlir)
+{
+    static const enum op_kind heavy[] = { OP_DOT,     OP_CONVOLUTION, OP_CUSTOM_CALL, OP_WHILE,  OP_CONDITIONAL,
+                                          OP_GATHER,  OP_SCATTER,     OP_REDUCE,      OP_SORT,   OP_REDUCE_WINDOW,
+                                          OP_ALL_REDUCE, OP_TOPK,     OP_DYNAMIC_SLICE, OP_TRANSPOSE };
+    struct fixture f;
+    start(&f);
+    int64_t a[OP_COUNT] = { 0 }, b[OP_COUNT] = { 0 };
+    f.m = module_load(f.c, hlo, NULL, f.d);
+    if (!f.m)
+        fail_msg("%s", messages(&f));
+    count_ops(f.m, a);
+    int64_t devices = f.m->num_partitions, params = f.m->nto_parameters;
+    module_free(f.m);
+    f.m = module_load(f.c, mlir, NULL, f.d);
+    if (!f.m)
+        fail_msg("%s", messages(&f));
+    count_ops(f.m, b);
+    assert_int_equal(devices, f.m->num_partitions);
+    assert_int_equal(params, f.m->nto_parameters);
+    for (size_t i = 0; i < COUNTOF(heavy); i++)
+        if (heavy[i] != OP_TRANSPOSE || !strstr(mlir, "conformer")) /* one transpose of a size 1 stays there */
+            if (a[heavy[i]] != b[heavy[i]])
+                fail_msg("%s: %" PRId64 " %s as HLO, %" PRId64 " as StableHLO", mlir, a[heavy[i]], op_name(heavy[i]),
+                         b[heavy[i]]);
+    stop(&f);
+}
+
+static void pairs_are_equal(void **state)
+{
+    (void)state;
+    const char *shared = shared_folder();
+    if (!shared)
+        skip();
+    char folder[4200];
+    snprintf(folder, sizeof folder, "%s/inputs", shared);
+    DIR *d = opendir(folder);
+    int pairs = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const char *end = strstr(e->d_name, ".mhlo.mlir");
+        char hlo[4700], mlir[4700];
+        if (!end || memchr(e->d_name, '.', (size_t)(end - e->d_name)))
+            continue;
+        snprintf(mlir, sizeof mlir, "%s/%s", folder, e->d_name);
+        snprintf(hlo, sizeof hlo, "%s/%.*s.hlo", folder, (int)(end - e->d_name), e->d_name);
+        FILE *f = fopen(hlo, "r");
+        if (f)
+            fclose(f);
+        else
+            strcat(hlo, ".gz");
+        pair_is_equal(hlo, mlir);
+        pairs++;
+    }
+    if (d)
+        closedir(d);
+    print_message("%d pairs\n", pairs);
+    assert_true(pairs >= 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_module_loads),
+                                        cmocka_unit_test(every_corpus_module_loads),
+                                        cmocka_unit_test(pairs_are_equal) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
