@@ -83,7 +83,7 @@ test-build: all unit $(BENCH_BIN) $(SWEEP_BIN)
 
 test: setup
 	@$(MAKE) --no-print-directory $(if $(SAN),SAN=$(SAN)) test-build
-	@sh scripts/run_tests.sh $(B)
+	@SANFLAGS='$(if $(SAN),-fsanitize=$(SAN))' sh scripts/run_tests.sh $(B)
 
 check-layers: $(ENGINE_OBJ)
 	@sh scripts/check_layers.sh $(B) $(LAYERS)
@@ -125,6 +125,8 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 fuzz:
 	@sh tests/fuzz/run.sh $(T) $(FUZZ)
 
+fuzz-objects: $(REPL_OBJ) $(VIZ_OBJ)
+
 coverage: setup
 	@sh scripts/coverage.sh
 
@@ -154,7 +156,7 @@ analyze:
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	  --suppress=missingIncludeSystem -Iengine -I. engine viz repl
 
-.PHONY: all unit clean setup test test-build check-layers demo conformance bench mutants fuzz coverage \
+.PHONY: all unit clean setup test test-build check-layers demo conformance bench mutants fuzz fuzz-objects coverage \
         pictures portable install uninstall format analyze
 clean:
 	rm -rf build build-*

@@ -127,6 +127,110 @@ static void conv_loops(const struct conv *p, const char *in, const char *ker, ch
         }
 }
 
+/* ---- large ones: as matrix products ------------------------------------------------------------- */
+
+/* Input offset (in positions) that output position o reads at kernel position `at`; -1: padding. */
+static int64_t input_position(const struct conv *p, const int64_t *o, const int64_t *at)
+{
+    int64_t pos = 0;
+    for (int k = 0; k < p->ns; k++) {
+        const struct window_dim *w = &p->w[k];
+        int64_t x = o[k] * w->stride + at[k] * w->window_dilation - w->pad_low;
+        if (x < 0 || x % w->base_dilation != 0 || x / w->base_dilation >= p->in_sp[k])
+            return -1;
+        pos = pos * p->in_sp[k] + x / w->base_dilation;
+    }
+    return pos;
+}
+
+static bool next_position(int n, const int64_t *dims, int64_t *index)
+{
+    for (int k = n - 1; k >= 0; k--) {
+        if (++index[k] < dims[k])
+            return true;
+        index[k] = 0;
+    }
+    return false;
+}
+
+/* One row: what one output position reads, kernel position by kernel position, padding as zeros. */
+static void patch_row(const struct conv *p, const int64_t *o, const char *in, int64_t first_in, char *row, int size)
+{
+    int64_t at[MAX_RANK] = { 0 };
+    do {
+        int64_t pos = input_position(p, o, at);
+        if (pos < 0)
+            memset(row, 0, (size_t)(p->kin * size));
+        else
+            memcpy(row, in + (pos * p->cin + first_in) * size, (size_t)(p->kin * size));
+        row += p->kin * size;
+    } while (next_position(p->ns, p->ker_sp, at));
+}
+
+/* The kernel of one group, in the order of a row, reversed dimensions turned round. */
+static char *group_kernel(const struct conv *p, const char *ker, int64_t first_out, int64_t nout, int size,
+                          struct arena *tmp)
+{
+    int64_t at[MAX_RANK] = { 0 }, n = p->kin;
+    for (int k = 0; k < p->ns; k++)
+        n *= p->ker_sp[k];
+    char *all = arena_alloc(tmp, n * nout + 1, (size_t)size), *to = all;
+    do {
+        int64_t kpos = 0;
+        for (int k = 0; k < p->ns; k++)
+            kpos = kpos * p->ker_sp[k] + (p->w[k].reversal ? p->ker_sp[k] - 1 - at[k] : at[k]);
+        for (int64_t c = 0; c < p->kin; c++, to += nout * size)
+            memcpy(to, ker + ((kpos * p->kin + c) * p->cout + first_out) * size, (size_t)(nout * size));
+    } while (next_position(p->ns, p->ker_sp, at));
+    return all;
+}
+
+static int64_t product_of(int n, const int64_t *v)
+{
+    int64_t r = 1;
+    for (int k = 0; k < n; k++)
+        r *= v[k];
+    return r;
+}
+
+static void conv_products(const struct conv *p, const char *in, const char *ker, char *out, int size)
+{
+    int64_t groups = p->fgroups * p->bgroups, nout = p->cout / groups, in_pos = product_of(p->ns, p->in_sp);
+    int64_t out_pos = product_of(p->ns, p->out_sp), len = product_of(p->ns, p->ker_sp) * p->kin;
+    int64_t rows = max_i64(1, min_i64(out_pos, ((int64_t)1 << 20) / (len * size + 1)));
+    for (int64_t g = 0; g < groups; g++) {
+        struct arena tmp = { 0 };
+        arena_open(&tmp);
+        char *kernel = group_kernel(p, ker, g * nout, nout, size, &tmp);
+        char *patches = arena_alloc(&tmp, rows * len + 1, (size_t)size);
+        char *sums = arena_alloc(&tmp, rows * nout + 1, (size_t)size);
+        for (int64_t b = 0; b < p->out_batch; b++) {
+            int64_t o[MAX_RANK] = { 0 }, from = p->bgroups > 1 ? g * p->out_batch + b : b;
+            for (int64_t first = 0; first < out_pos; first += rows) {
+                int64_t n = min_i64(rows, out_pos - first);
+                for (int64_t r = 0; r < n; r++) {
+                    patch_row(p, o, in + from * in_pos * p->cin * size, p->fgroups > 1 ? g * p->kin : 0,
+                              patches + r * len * size, size);
+                    (void)next_position(p->ns, p->out_sp, o);
+                }
+                matmul(p->acc.ct, patches, false, kernel, false, sums, n, nout, len);
+                for (int64_t r = 0; r < n; r++)
+                    memcpy(out + ((b * out_pos + first + r) * p->cout + g * nout) * size, sums + r * nout * size,
+                           (size_t)(nout * size));
+            }
+        }
+        arena_close(&tmp);
+    }
+}
+
+/* Few terms or outputs: not worth the copies. */
+static bool pays(const struct conv *p)
+{
+    int64_t nout = p->cout / (p->fgroups * p->bgroups), len = product_of(p->ns, p->ker_sp) * p->kin;
+    double work = (double)p->out_batch * (double)product_of(p->ns, p->out_sp) * (double)len * (double)p->cout;
+    return nout >= 4 && len >= 8 && work > 1e5;
+}
+
 static const char *packed(const struct box *b, const struct ew *conv, const struct leaf *l,
                           struct elem acc, const void *in, struct arena *tmp)
 {
@@ -147,7 +251,12 @@ static void run_conv(const struct step *s, void *const *out, const void *const *
     const char *lhs = packed(&p->lhs, p->lhs_conv, &s->lin[0], p->acc, in[0], &tmp);
     const char *rhs = packed(&p->rhs, p->rhs_conv, &s->lin[1], p->acc, in[1], &tmp);
     char *acc = arena_alloc(&tmp, s->lout[0].count + 1, (size_t)p->acc.size);
-    conv_loops(p, lhs, rhs, acc, axpy_of(p->acc.ct), p->acc.size);
+    if (s->lin[0].count == 0 || s->lin[1].count == 0)
+        ; /* no terms: zeros */
+    else if (pays(p))
+        conv_products(p, lhs, rhs, acc, p->acc.size);
+    else
+        conv_loops(p, lhs, rhs, acc, axpy_of(p->acc.ct), p->acc.size);
     if (p->out_conv) {
         char *narrow = arena_alloc(&tmp, s->lout[0].count + 1, (size_t)s->lout[0].elem.size);
         convert_elements(p->out_conv, acc, narrow, s->lout[0].count);
@@ -170,7 +279,8 @@ static void poison_conv(const struct step *s, uint8_t *const *pout, const uint8_
         if (pin[k])
             box_copy(k ? &p->rhs : &p->lhs, side[k], pin[k], 1);
     }
-    conv_loops(p, side[0], side[1], acc, axpy_flag, 1);
+    if (s->lin[0].count && s->lin[1].count)
+        conv_loops(p, side[0], side[1], acc, axpy_flag, 1);
     box_copy(&p->out, pout[0], acc, 1);
     arena_close(&tmp);
 }

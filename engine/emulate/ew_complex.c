@@ -7,6 +7,11 @@
 
 #include "emulate/ew.h"
 
+/* glibc keeps CMPLX from clang, which says that it is gcc 4.2. Not x + y * I: that loses signed zeros. */
+#ifndef CMPLX
+#define CMPLX(x, y) __builtin_complex((double)(x), (double)(y))
+#endif
+
 typedef double complex cplx;
 
 static cplx make(double re, double im)

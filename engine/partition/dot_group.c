@@ -439,7 +439,7 @@ static bool cut_twice(struct product *p, const struct contract_output *o, shardi
         for (int c = 0; c < NCLASSES; c++)
             for (int k = 0; k < p->n[c]; k++) {
                 const struct product_dim *d = &p->dims[c][k];
-                if (d->side[OUTPUT] != o->dims[i])
+                if (d->side[OUTPUT] != o->dims[i] || tiles_on(p->s, o->outer, o->dims[i]) == 1)
                     continue;
                 if ((d->side[LHS] >= 0 && tiles_on(p->s, linner, d->side[LHS]) > 1) ||
                     (d->side[RHS] >= 0 && tiles_on(p->s, rinner, d->side[RHS]) > 1))

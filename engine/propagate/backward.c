@@ -162,7 +162,7 @@ static sharding_id user_transpose(struct pass *p, instr_id i, instr_id u)
 {
     (void)i;
     int perm[RANK_MAX], inverse[RANK_MAX], n;
-    if (!int_dims(p, u, perm, &n) || n != shape_of(p, u)->rank)
+    if (!int_dims(p, u, perm, &n) || n != shape_of(p, u)->rank || !has_rank(p, seen(p, u), n))
         return none();
     for (int k = 0; k < n; k++)
         inverse[perm[k]] = k;

@@ -140,11 +140,18 @@ static bool dims_of(const struct pass *p, instr_id i, int want, int *out, int *n
     return true;
 }
 
+/* P-125 may have left one of another rank: no candidate where XLA aborts (P-151). */
+bool has_rank(const struct pass *p, sharding_id s, int rank)
+{
+    const struct sharding *g = sharding_get(p->t, s);
+    return g->kind != SHARDING_TILED || g->data_rank == rank;
+}
+
 static bool forward_transpose(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
     int perm[RANK_MAX], n;
-    if (!is_spatial(p, x) || !dims_of(p, i, shape_of(p, i)->rank, perm, &n))
+    if (!is_spatial(p, x) || !dims_of(p, i, shape_of(p, i)->rank, perm, &n) || !has_rank(p, seen(p, x), n))
         return false;
     return improve(p, i, sharding_transpose(p->t, seen(p, x), perm), x, sole(p, i));
 }

@@ -16,84 +16,11 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "propagate/internal.h"
+#include "propagate/increment.h"
 
 uint32_t increment_poison; /* tests: what a value holds that was not loaded */
 
-struct fork {
-    instr_id i;
-    VEC(struct prop_write) list;
-};
-
-struct span_of {
-    const struct prop_write *v;
-    uint32_t n;
-};
-
-/* Values of tuples are put together from leaves: the last one of each history. */
-struct cached {
-    uint32_t n[2]; /* writes that it is made of */
-    sharding_id value[2];
-};
-
-/* What was removed before the pass keeps what its text says. */
-struct unseen {
-    instr_id i;
-    sharding_id s;
-};
-
-struct inc {
-    struct pass *p;
-    const struct propagation *old;
-    const bool *old_provided;
-    struct arena *tmp;
-    uint32_t *fork_of; /* by instruction: fork + 1 */
-    VEC(struct fork) forks;
-    uint32_t *cached_of; /* by instruction: entry + 1 */
-    VEC(struct cached) cached;
-    VEC(struct unseen) unseen;
-    uint64_t *exam; /* by slot: reads what was forked */
-    uint32_t count[STAGES][SWEEPS_KEPT];
-    struct id_list reads, touched;
-    uint32_t *mark, stamp; /* members of the list in the making */
-    int64_t run, differing;
-    bool overflow; /* more sweeps than are kept count of */
-};
-
-/* ---- histories --------------------------------------------------------------------------------------- */
-
-static uint64_t key_of(struct prop_time t)
-{
-    return (uint64_t)t.stage << 48 | (uint64_t)t.iteration << 32 | t.slot;
-}
-
-static struct span_of old_list(const struct inc *c, instr_id i)
-{
-    uint32_t from = c->old->first[i.i];
-    return (struct span_of){ c->old->writes + from, c->old->first[i.i + 1] - from };
-}
-
-static struct span_of new_list(const struct inc *c, instr_id i)
-{
-    uint32_t k = c->fork_of[i.i];
-    if (!k)
-        return old_list(c, i);
-    return (struct span_of){ c->forks.v[k - 1].list.v, (uint32_t)c->forks.v[k - 1].list.n };
-}
-
-/* Writes before time key. */
-static uint32_t before(struct span_of s, uint64_t key)
-{
-    uint32_t lo = 0, hi = s.n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (key_of(s.v[mid].time) < key)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
+/* ---- values ------------------------------------------------------------------------------------------- */
 
 /* What the first n writes of a list leave. */
 static sharding_id fold(const struct inc *c, struct span_of s, uint32_t n)
@@ -114,7 +41,8 @@ static sharding_id fold(const struct inc *c, struct span_of s, uint32_t n)
     return sharding_tuple(c->p->t, g->nelems, leaves);
 }
 
-/* i's sharding as a visit at time key sees it, in the old history or in the new one. */
+/* i's sharding as a visit at time key sees it, in the old history or in the new one. Time only moves on,
+ * so what is before key stays as it is. */
 static sharding_id value_before(struct inc *c, instr_id i, bool new, uint64_t key)
 {
     struct span_of s = new ? new_list(c, i) : old_list(c, i);
@@ -132,12 +60,6 @@ static sharding_id value_before(struct inc *c, instr_id i, bool new, uint64_t ke
         known->n[new] = n;
     }
     return known->value[new];
-}
-
-static void forget_value(struct inc *c, instr_id i)
-{
-    if (c->cached_of[i.i])
-        c->cached.v[c->cached_of[i.i] - 1].n[1] = 0;
 }
 
 static bool same_before(const struct inc *c, instr_id i, uint64_t key)
@@ -164,246 +86,7 @@ static bool same_before(const struct inc *c, instr_id i, uint64_t key)
     return true;
 }
 
-/* ---- who reads whom ------------------------------------------------------------------------------------ */
-
-static void list_open(struct inc *c, struct id_list *l)
-{
-    l->n = 0;
-    c->stamp++;
-}
-
-static void list_add(struct inc *c, struct id_list *l, instr_id i)
-{
-    if (!i.i || c->mark[i.i] == c->stamp)
-        return;
-    c->mark[i.i] = c->stamp;
-    id_list_push(c->tmp, l, i);
-}
-
-static bool is_controlled(const struct pass *p, instr_id i)
-{
-    uint16_t op = at(p, i)->op;
-    return op == OP_WHILE || op == OP_CONDITIONAL || op == OP_CALL;
-}
-
-/* P-81 goes through it. */
-static bool is_edge(const struct pass *p, instr_id i)
-{
-    return is_controlled(p, i) ||
-           ((at(p, i)->op == OP_PARAMETER || fact_of(p, i)->root) && p->caller[at(p, i)->comp.i].i);
-}
-
-static void add_passed(struct inc *c, struct id_list *l, instr_id i)
-{
-    const struct pass *p = c->p;
-    const instr_id *u = users_of(p->users, i);
-    for (uint32_t k = 0; k < users_count(p->users, i); k++) {
-        if (at(p, u[k])->op != OP_CONDITIONAL && at(p, u[k])->op != OP_CALL)
-            continue;
-        int n = instr_called(p->m, u[k], NULL, 0);
-        comp_id *list = ARENA_ARRAY(c->tmp, comp_id, n);
-        instr_called(p->m, u[k], list, n);
-        for (int b = 0; b < n; b++)
-            for (uint32_t j = 0; j < comp_at(p->m, list[b])->nparams; j++)
-                if (caller_operand(p, comp_at(p->m, list[b])->params[j]).i == i.i)
-                    list_add(c, l, comp_at(p->m, list[b])->params[j]);
-    }
-}
-
-/* Adds all that P-81 can lead to from the members from position `from` on, in both directions. */
-static void add_component(struct inc *c, struct id_list *l, uint32_t from)
-{
-    const struct pass *p = c->p;
-    struct id_list related = { 0 };
-    for (uint32_t k = from; k < l->n; k++) {
-        instr_id i = l->v[k];
-        related.n = 0;
-        if (is_controlled(p, i) || at(p, i)->op == OP_PARAMETER)
-            related_instrs(p, i, &related);
-        for (uint32_t j = 0; j < related.n; j++)
-            list_add(c, l, related.v[j]);
-        /* P-74 knows one caller of a computation; its other loops lead here, too. */
-        uint32_t comp = at(p, i)->comp.i;
-        for (uint32_t b = p->callers_first[comp]; is_edge(p, i) && b < p->callers_first[comp + 1]; b++) {
-            if (!is_controlled(p, p->callers[b]))
-                continue;
-            list_add(c, l, p->callers[b]);
-            related.n = 0;
-            related_instrs(p, p->callers[b], &related);
-            for (uint32_t j = 0; j < related.n; j++)
-                list_add(c, l, related.v[j]);
-        }
-        add_passed(c, l, i);
-    }
-}
-
-/* i and what P-81 writes and reads at a visit of i. */
-static void list_component(struct inc *c, struct id_list *l, instr_id i)
-{
-    list_open(c, l);
-    list_add(c, l, i);
-    add_component(c, l, 0);
-}
-
-/* Rules of a user that ask for its other operands, too: P-125, P-126, P-128..P-130. */
-static bool asks_operands(const struct pass *p, instr_id u)
-{
-    switch ((enum family)fact_of(p, u)->family) {
-    case FAMILY_dot:
-    case FAMILY_convolution:
-    case FAMILY_reduce:
-    case FAMILY_gather:
-    case FAMILY_scatter:
-        return true;
-    case FAMILY_none:
-    case FAMILY_source:
-    case FAMILY_parameter:
-    case FAMILY_elementwise:
-    case FAMILY_bitcast_convert:
-    case FAMILY_map:
-    case FAMILY_fusion:
-    case FAMILY_rng:
-    case FAMILY_rng_bit_generator:
-    case FAMILY_operand0:
-    case FAMILY_broadcast:
-    case FAMILY_reshape:
-    case FAMILY_transpose:
-    case FAMILY_reverse:
-    case FAMILY_concatenate:
-    case FAMILY_dynamic_slice:
-    case FAMILY_dynamic_update_slice:
-    case FAMILY_reduce_window:
-    case FAMILY_select_and_scatter:
-    case FAMILY_sort:
-    case FAMILY_tuple:
-    case FAMILY_get_tuple_element:
-    case FAMILY_while:
-    case FAMILY_conditional:
-    case FAMILY_call:
-    case FAMILY_custom_call:
-    case FAMILY_all_reduce:
-    case FAMILY_async:
-        return false;
-    }
-    return true;
-}
-
-static bool looks_ahead(const struct pass *p, instr_id i)
-{
-    return fact_of(p, i)->family == FAMILY_dot || fact_of(p, i)->family == FAMILY_convolution;
-}
-
-static void add_operands(struct inc *c, struct id_list *l, instr_id i)
-{
-    const struct instr *ins = at(c->p, i);
-    for (uint32_t k = 0; k < ins->noperands; k++)
-        list_add(c, l, ins->operands[k]);
-}
-
-/* The chain of only users that P-107 follows, in the old history or in the new one. */
-static void add_chain(struct inc *c, struct id_list *l, instr_id i, uint64_t key)
-{
-    for (instr_id x = i; users_count(c->p->users, x) == 1;) {
-        instr_id u = users_of(c->p->users, x)[0];
-        list_add(c, l, u);
-        add_operands(c, l, u);
-        if (before(old_list(c, u), key) && before(new_list(c, u), key))
-            return;
-        x = u;
-    }
-}
-
-static void list_reads(struct inc *c, instr_id i, bool forward, uint64_t key)
-{
-    struct id_list *l = &c->reads;
-    list_open(c, l);
-    list_add(c, l, i);
-    if (is_edge(c->p, i))
-        add_component(c, l, 0);
-    if (forward) {
-        add_operands(c, l, i);
-        if (at(c->p, i)->op == OP_PARAMETER)
-            list_add(c, l, caller_operand(c->p, i));
-        if (looks_ahead(c->p, i))
-            add_chain(c, l, i, key);
-        return;
-    }
-    const instr_id *u = users_of(c->p->users, i);
-    for (uint32_t k = 0; k < users_count(c->p->users, i); k++) {
-        list_add(c, l, u[k]);
-        if (asks_operands(c->p, u[k]))
-            add_operands(c, l, u[k]);
-    }
-}
-
-static void examine_slot(struct inc *c, uint32_t slot)
-{
-    if (slot)
-        c->exam[slot >> 6] |= UINT64_C(1) << (slot & 63);
-}
-
-static bool never_written(const struct inc *c, instr_id i, uint64_t key)
-{
-    return !before(old_list(c, i), key) || !before(new_list(c, i), key);
-}
-
-/* Dots whose look-ahead may come by i from time key on: back over only users without a sharding. */
-static void examine_looks(struct inc *c, instr_id i, uint64_t key)
-{
-    struct id_list todo = { 0 };
-    const struct pass *p = c->p;
-    list_open(c, &todo);
-    list_add(c, &todo, i);
-    for (uint32_t k = 0; k < users_count(p->users, i); k++)
-        list_add(c, &todo, users_of(p->users, i)[k]);
-    for (uint32_t k = 0; k < todo.n; k++) {
-        const struct instr *ins = at(p, todo.v[k]);
-        for (uint32_t j = 0; j < ins->noperands; j++) {
-            instr_id o = ins->operands[j];
-            if (users_count(p->users, o) != 1)
-                continue;
-            if (looks_ahead(p, o))
-                examine_slot(c, p->forward_slot[o.i]);
-            if (never_written(c, o, key))
-                list_add(c, &todo, o);
-        }
-    }
-}
-
-static void examine_both(struct inc *c, instr_id i)
-{
-    examine_slot(c, c->p->forward_slot[i.i]);
-    examine_slot(c, c->p->backward_slot[i.i]);
-}
-
-/* All slots that read i, or whose bits its writes set, from time key on. */
-static void examine_readers(struct inc *c, instr_id i, uint64_t key)
-{
-    const struct pass *p = c->p;
-    const struct instr *ins = at(p, i);
-    examine_both(c, i);
-    for (uint32_t k = 0; k < ins->noperands; k++)
-        examine_slot(c, p->backward_slot[ins->operands[k].i]);
-    const instr_id *u = users_of(p->users, i);
-    for (uint32_t k = 0; k < users_count(p->users, i); k++) {
-        const struct instr *user = at(p, u[k]);
-        examine_slot(c, p->forward_slot[u[k].i]);
-        for (uint32_t j = 0; asks_operands(p, u[k]) && j < user->noperands; j++)
-            examine_slot(c, p->backward_slot[user->operands[j].i]);
-        int n = instr_called(p->m, u[k], NULL, 0);
-        comp_id *list = n ? ARENA_ARRAY(c->tmp, comp_id, n) : NULL;
-        if (n)
-            instr_called(p->m, u[k], list, n);
-        for (int b = 0; b < n; b++)
-            for (uint32_t j = 0; j < comp_at(p->m, list[b])->nparams; j++)
-                examine_slot(c, p->forward_slot[comp_at(p->m, list[b])->params[j].i]);
-    }
-    struct id_list part = { 0 };
-    list_component(c, &part, i);
-    for (uint32_t k = 1; k < part.n; k++)
-        examine_both(c, part.v[k]);
-    examine_looks(c, i, key);
-}
+/* ---- forks -------------------------------------------------------------------------------------------- */
 
 static struct fork *fork_at(struct inc *c, instr_id i, uint64_t key)
 {
@@ -414,7 +97,7 @@ static struct fork *fork_at(struct inc *c, instr_id i, uint64_t key)
             vec_push(c->tmp, &f.list, s.v[k]);
         vec_push(c->tmp, &c->forks, f);
         c->fork_of[i.i] = (uint32_t)c->forks.n;
-        examine_readers(c, i, key);
+        inc_examine_readers(c, i, key);
     }
     return &c->forks.v[c->fork_of[i.i] - 1];
 }
@@ -507,7 +190,6 @@ static void replace_writes(struct inc *c, instr_id i, uint64_t key, struct prop_
     f->list.v = list.v;
     f->list.n = list.n;
     f->list.cap = list.cap;
-    forget_value(c, i);
 }
 
 static void load(struct inc *c, const struct id_list *l, uint64_t key)
@@ -540,7 +222,7 @@ static bool same_leaves(const struct inc *c, sharding_id a, sharding_id b, int64
 static bool same_part(struct inc *c, instr_id i, bool forward, instr_id tuple, uint64_t key)
 {
     struct pass *p = c->p;
-    if (is_edge(p, i) || tuple.i == i.i || p->any_manual)
+    if (inc_is_edge(p, i) || tuple.i == i.i || p->any_manual)
         return false;
     sharding_id a = value_before(c, tuple, false, key), b = value_before(c, tuple, true, key);
     if (forward) {
@@ -586,7 +268,7 @@ static void examine(struct inc *c, uint32_t slot, struct prop_time t)
         return;
     p->log.n = 0;
     if (in_new) {
-        list_reads(c, i, forward, key);
+        inc_list_reads(c, i, forward, key);
         bool differ = inputs_differ(c, i, forward, key);
         if (in_old && !differ)
             return;
@@ -603,7 +285,7 @@ static void examine(struct inc *c, uint32_t slot, struct prop_time t)
     }
     if (!p->log.n && !written_between(new_list(c, i), key, key + 1))
         return;
-    list_component(c, &c->touched, i);
+    inc_list_component(c, &c->touched, i);
     for (uint32_t k = 0; k < c->touched.n; k++)
         replace_writes(c, c->touched.v[k], key, t);
 }
@@ -654,10 +336,10 @@ static void run_end(struct inc *c)
     struct pass *p = c->p;
     const struct computation *entry = comp_at(p->m, p->m->entry);
     struct prop_time t = { 5, 0, 0, 0 };
-    list_open(c, &c->reads);
-    list_add(c, &c->reads, entry->root);
+    inc_list_open(c, &c->reads);
+    inc_list_add(c, &c->reads, entry->root);
     for (uint32_t k = 0; k < entry->nparams; k++)
-        list_add(c, &c->reads, entry->params[k]);
+        inc_list_add(c, &c->reads, entry->params[k]);
     load(c, &c->reads, key_of(t));
     p->log.n = 0;
     p->time = t;
@@ -693,7 +375,7 @@ static bool editable(const struct inc *c, instr_id i, sharding_id was, sharding_
     const struct pass *p = c->p;
     const struct instr *ins = at(p, i);
     uint32_t n = setup_writes(c, i);
-    if (shape_of(p, i)->kind != SHAPE_ARRAY || p->bound[i.i] || is_edge(p, i) || ins->op == OP_CUSTOM_CALL ||
+    if (shape_of(p, i)->kind != SHAPE_ARRAY || p->bound[i.i] || inc_is_edge(p, i) || ins->op == OP_CUSTOM_CALL ||
         ins->op == OP_SEND || ins->op == OP_RECV || !plain(p, was) || !plain(p, is) || n > 1)
         return false;
     if ((ins->op == OP_PARAMETER || fact_of(p, i)->root) && ins->comp.i != p->m->entry.i)
@@ -730,7 +412,6 @@ static void set_given(struct inc *c, instr_id i, sharding_id s)
     f->list.v = list.v;
     f->list.n = list.n;
     f->list.cap = list.cap;
-    forget_value(c, i);
     p->provided[i.i] = provided_by(p, i, s.i != 0);
     const struct computation *entry = comp_at(p->m, p->m->entry);
     for (uint32_t k = 0; p->saved_parameter && k < entry->nparams; k++)
@@ -931,11 +612,11 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
     if (!make_edits(c, n, edits, &m->setup, a))
         return false;
     struct id_list root = { 0 };
-    list_open(c, &root);
-    list_add(c, &root, comp_at(p->m, p->m->entry)->root);
+    inc_list_open(c, &root);
+    inc_list_add(c, &root, comp_at(p->m, p->m->entry)->root);
     load(c, &root, key_of((struct prop_time){ 0, 1, 0, 0 }));
     if ((o->nto_output != c->old->mount->o.nto_output || o->nto_parameters != c->old->mount->o.nto_parameters) &&
-        (is_edge(p, root.v[0]) || !options_fit(p)))
+        (inc_is_edge(p, root.v[0]) || !options_fit(p)))
         return false;
     unload(c, &root);
     for (int stage = 0; stage < STAGES; stage++)

@@ -247,6 +247,7 @@ static inline sharding_id seen(const struct pass *p, instr_id i)
     return p->now[i.i];
 }
 bool is_spatial(const struct pass *p, instr_id i); /* P-6 */
+bool has_rank(const struct pass *p, sharding_id s, int rank);
 /* Gives i the sharding s, as the rule that runs, because of cause. */
 void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause);
 /* The same for one leaf of a tuple that has a sharding; put_leaves ends a run of them. */

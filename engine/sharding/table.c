@@ -2,13 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fail.h"
 #include "sharding/internal.h"
 
-struct shardings *shardings_new(void)
+static void fill(struct shardings *t)
 {
-    struct arena first = { 0 };
-    struct shardings *t = ARENA_NEW(&first, struct shardings);
-    t->arena = first; /* the table lives in its own arena */
     intern_init(&t->dims, &t->arena);
     intern_init(&t->order_keys, &t->arena);
     paged_init(&t->orders, &t->arena, sizeof(struct order_entry));
@@ -17,7 +15,21 @@ struct shardings *shardings_new(void)
     intern_init(&t->texts, &t->arena);
     paged_init(&t->text_notes, &t->arena, sizeof(struct sharding_note));
     t->replicated = sharding_replicated(t);
-    return t;
+}
+
+struct shardings *shardings_new(void)
+{
+    struct arena first = { 0 };
+    struct shardings *t = ARENA_NEW(&first, struct shardings);
+    t->arena = first; /* the table lives in its own arena */
+    struct fail_frame f;
+    if (FAIL_ENTER(&f)) {
+        fill(t);
+        fail_leave(&f);
+        return t;
+    }
+    shardings_free(t);
+    fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
 }
 
 void shardings_free(struct shardings *t)

@@ -143,6 +143,8 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
     int64_t dims[64];
     int rank = 0;
     const char *at = p;
+    if (p >= end)
+        return MFAIL(r, end, 1, "expected a type between '<' and '>', as in tensor<8x16xf32>");
     for (;;) {
         if (*p != '?' && !mis(*p, MC_DIGIT))
             break;
@@ -685,13 +687,14 @@ static bool pretty_reduce(struct mlir *r, struct mop *op, bool *region)
     VEC(uint32_t) first = { 0 };
     VEC(uint32_t) second = { 0 };
     while (mtake(r, '(')) {
-        struct mregion pair = { .open = true };
-        if (!mlir_block_args(r, &pair))
+        struct mregion *pair = ARENA_NEW(&r->tmp, struct mregion); /* values keep it, after errors too */
+        pair->open = true;
+        if (!mlir_block_args(r, pair))
             return false;
-        if (pair.nargs != 2)
+        if (pair->nargs != 2)
             return MFAIL(r, at, 7, "each group of a reducer has two arguments");
-        vec_push(&r->tmp, &first, pair.arg0);
-        vec_push(&r->tmp, &second, pair.arg0 + 1);
+        vec_push(&r->tmp, &first, pair->arg0);
+        vec_push(&r->tmp, &second, pair->arg0 + 1);
         mskip(r);
     }
     for (int64_t i = 0; i < first.n + second.n; i++) {

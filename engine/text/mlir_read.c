@@ -460,8 +460,7 @@ static bool block_label(struct mlir *r, struct mframe *f)
     mskip(r);
     if (*r->p == '(') {
         r->p++;
-        struct mregion dummy = { 0 };
-        if (!mlir_block_args(r, g ? g : &dummy))
+        if (!mlir_block_args(r, g ? g : ARENA_NEW(&r->tmp, struct mregion)))
             return false;
     }
     return mwant(r, ':', "':' behind the block's name");

@@ -41,6 +41,14 @@ struct module *json_model_read(struct ir *c, struct source *src, struct diag *d)
  * instructions that XLA's importer makes of it. src: as for hlo_read. */
 struct module *mlir_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d) MUST_CHECK;
 
+/* Prints m as StableHLO text with mhlo.sharding attributes and Sharding calls. false with an error for
+ * what has no counterpart there (asynchronous operations, permutes without a list, ...). */
+struct mlir_print_options {
+    const sharding_id *shardings; /* [ninstrs+1] in place of the instructions' own; NULL */
+};
+bool mlir_print(const struct module *m, const struct mlir_print_options *o, struct str *out,
+                struct diag *d) MUST_CHECK;
+
 /* Opens a file ("-": stdin), unpacks .gz, tells the form by content (HLO, JSON model, StableHLO,
  * .hlo.pb, bytecode, directory, empty, binary), reads and verifies it. What is recognised but
  * cannot be read is answered with the command that makes text of it. */

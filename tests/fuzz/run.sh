@@ -10,21 +10,28 @@ build=build/fuzz
 mkdir -p "$build"
 if command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const char*a,unsigned long b){return 0;}' |
     clang -x c -fsanitize=fuzzer - -o "$build/probe" 2>/dev/null; then
-    kind=libfuzzer cc=clang flags='-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all'
+    kind=libfuzzer cc=clang part=-fsanitize=fuzzer-no-link whole='-fsanitize=fuzzer'
 else
-    kind=standalone cc=${CC:-gcc} flags='-fsanitize=address,undefined -fno-sanitize-recover=all tests/fuzz/standalone.c'
+    kind=standalone cc=${CC:-gcc} part='' whole='tests/fuzz/standalone.c'
 fi
+common='-std=c11 -D_GNU_SOURCE -DGSPMD_FUZZ -DGSPMD_VERSION="fuzz" -g -O1 -w -Iengine -I.'
+# everything but main(), compiled once
+objects=build/fuzz/$kind
+if ! make -s CC="$cc" B="$objects" SAN=address,undefined OPT=-O1 WARN=-w EXTRA_CFLAGS="$part" "$objects/libgspmd.a" fuzz-objects >"$build/make.log" 2>&1; then
+    tail -20 "$build/make.log"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+shell=$(ls "$objects"/repl/*.o "$objects"/viz/*.o | grep -v '/repl/main\.o')
 passed=0 failed=0
 for source in tests/fuzz/fuzz_*.c; do
     name=$(basename "$source" .c)
     if [ $# -gt 0 ]; then
         case " $* " in *" ${name#fuzz_} "*) ;; *) continue ;; esac
     fi
-    extra=
-    [ "$name" = fuzz_line ] && extra="$(ls repl/*.c viz/*.c | grep -v repl/main.c)"
     # shellcheck disable=SC2086
-    if ! $cc -std=gnu11 -g -O1 -DGSPMD_FUZZ -DGSPMD_VERSION='"fuzz"' -Iengine -I. -w $flags "$source" $extra engine/*/*.c \
-        -o "$build/$name" -lreadline -lcjson -lz -ldl -lpthread -lm 2>"$build/$name.log"; then
+    if ! $cc $common -fsanitize=address,undefined -fno-sanitize-recover=all $whole "$source" $shell \
+        "$objects/libgspmd.a" -o "$build/$name" -lreadline -lcjson -lz -ldl -lpthread -lm >"$build/$name.log" 2>&1; then
         echo "FAIL $name does not build"
         tail -5 "$build/$name.log"
         failed=$((failed + 1))
@@ -34,7 +41,7 @@ for source in tests/fuzz/fuzz_*.c; do
     mkdir -p "$corpus"
     case $name in
     fuzz_hlo) cp -n models/*.hlo tests/fuzz/seeds/*.hlo "$corpus/" 2>/dev/null ;;
-    fuzz_json) cp -n models/*.json "$corpus/" 2>/dev/null ;;
+    fuzz_json) cp -n models/*.json tests/fuzz/seeds/*.json "$corpus/" 2>/dev/null ;;
     *) cp -n tests/fuzz/seeds/"${name#fuzz_}".* "$corpus/" 2>/dev/null ;;
     esac
     if [ "$kind" = libfuzzer ]; then

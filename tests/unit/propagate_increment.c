@@ -42,8 +42,6 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
                      w->time.stage, w->time.iteration, w->time.slot, w->time.seq, w->rule, w->leaf,
                      w->cause.i ? name_text(ir, instr_at(m, w->cause)->name) : "-", w->before.i, w->after.i);
         }
-        for (uint32_t j = b->first[k]; a->final[k].i != b->final[k].i && j < b->first[k + 1]; j++)
-            print_message("    (%d %d %u) %u -> %u flags %d\n", b->writes[j].time.stage, b->writes[j].time.iteration, b->writes[j].time.slot, b->writes[j].before.i, b->writes[j].after.i, instr_at(m, (instr_id){ k })->flags);
         if (a->final[k].i != b->final[k].i)
             fail_msg("%s (%u): final %u, from scratch %u", name_text(ir, instr_at(m, (instr_id){ k })->name), k, a->final[k].i, b->final[k].i);
         if (a->provided[k] != b->provided[k])
@@ -165,11 +163,6 @@ static void run_edits(struct bed *b, int n, struct tally *t)
         struct propagation *scratch = from_scratch(m, b->prepare, b->diag);
         struct propagation *step = propagate_increment(now, chosen, edits, &o, NULL);
         t->edits++;
-        if (getenv("GSPMD_ONLY"))
-            for (int k = 0; k < chosen; k++)
-                print_message("  edit %d.%d: %s (%s%s) %s -> %s%s\n", e, k, name_text(b->ir, instr_at(m, edits[k].loaded)->name),
-                              op_name((enum op_kind)instr_at(m, edits[k].loaded)->op), instr_is_root(m, edits[k].loaded) ? ", root" : "", bed_spelled(b, edits[k].was),
-                              bed_spelled(b, edits[k].is), step ? "" : "  from scratch");
         assert_non_null(scratch);
         if (step) {
             t->increments++;

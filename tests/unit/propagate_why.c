@@ -119,6 +119,12 @@ static void test_restored(void **state)
     int n = why_chain(b.result, bed_working(&b, "p", 1), -1, &b.arena, &steps);
     assert_int_equal(n, 1);
     assert_int_equal(steps[0].write.rule, RULE_RESTORE);
+    /* what it would take at the end is tried, and taken back */
+    struct why_candidate *list;
+    instr_id p = bed_working(&b, "p", 1);
+    n = why_candidates(b.result, p, NULL, &b.arena, &list);
+    assert_true(n > 0 && list[0].taken);
+    assert_int_equal(bed_check(&b, "tried", "p {replicated}"), 0);
     bed_free(&b);
 }
 

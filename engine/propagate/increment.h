@@ -1,0 +1,92 @@
+/* Inside the increments: the two histories, and which slots read what. */
+#ifndef GSPMD_PROPAGATE_INCREMENT_H
+#define GSPMD_PROPAGATE_INCREMENT_H
+
+#include "propagate/internal.h"
+
+struct fork {
+    instr_id i;
+    VEC(struct prop_write) list;
+};
+
+struct span_of {
+    const struct prop_write *v;
+    uint32_t n;
+};
+
+/* Values of tuples are put together from leaves: the last one of each history. */
+struct cached {
+    uint32_t n[2]; /* writes that it is made of */
+    sharding_id value[2];
+};
+
+/* What was removed before the pass keeps what its text says. */
+struct unseen {
+    instr_id i;
+    sharding_id s;
+};
+
+struct inc {
+    struct pass *p;
+    const struct propagation *old;
+    const bool *old_provided;
+    struct arena *tmp;
+    uint32_t *fork_of; /* by instruction: fork + 1 */
+    VEC(struct fork) forks;
+    uint32_t *cached_of; /* by instruction: entry + 1 */
+    VEC(struct cached) cached;
+    VEC(struct unseen) unseen;
+    uint64_t *exam; /* by slot: reads what was forked */
+    uint32_t count[STAGES][SWEEPS_KEPT];
+    struct id_list reads, touched;
+    uint32_t *mark, stamp; /* members of the list in the making */
+    int64_t run, differing;
+    bool overflow; /* more sweeps than are kept count of */
+};
+
+static inline uint64_t key_of(struct prop_time t)
+{
+    return (uint64_t)t.stage << 48 | (uint64_t)t.iteration << 32 | t.slot;
+}
+
+static inline struct span_of old_list(const struct inc *c, instr_id i)
+{
+    uint32_t from = c->old->first[i.i];
+    return (struct span_of){ c->old->writes + from, c->old->first[i.i + 1] - from };
+}
+
+static inline struct span_of new_list(const struct inc *c, instr_id i)
+{
+    uint32_t k = c->fork_of[i.i];
+    if (!k)
+        return old_list(c, i);
+    return (struct span_of){ c->forks.v[k - 1].list.v, (uint32_t)c->forks.v[k - 1].list.n };
+}
+
+/* Writes before time key. */
+static inline uint32_t before(struct span_of s, uint64_t key)
+{
+    uint32_t lo = 0, hi = s.n;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (key_of(s.v[mid].time) < key)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Lists without duplicates; one is in the making at a time. */
+void inc_list_open(struct inc *c, struct id_list *l);
+void inc_list_add(struct inc *c, struct id_list *l, instr_id i);
+/* P-81 goes through it. */
+bool inc_is_edge(const struct pass *p, instr_id i);
+/* i and what P-81 writes and reads at a visit of i. */
+void inc_list_component(struct inc *c, struct id_list *l, instr_id i);
+/* All that a visit of i at time key reads, in either history: c->reads. */
+void inc_list_reads(struct inc *c, instr_id i, bool forward, uint64_t key);
+/* Marks all slots that read i, or whose bits its writes set, from time key on. */
+void inc_examine_readers(struct inc *c, instr_id i, uint64_t key);
+
+#endif
