@@ -10,9 +10,11 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 echo 'int main(void) { return 0; }' >"$tmp/main.c"
 for layer in "$@"; do
-    set -- "$build/engine/$layer"/*.o
-    [ -e "$1" ] || continue
-    objects="$objects $*"
+    for source in engine/"$layer"/*.c; do
+        [ -e "$source" ] || continue
+        object=$build/${source%.c}.o
+        [ -e "$object" ] && objects="$objects $object"
+    done
     # shellcheck disable=SC2086
     if ${CC:-gcc} ${SANFLAGS:-} "$tmp/main.c" $objects -o "$tmp/a.out" -lcjson -lz -ldl -lpthread -lm 2>"$tmp/err"; then
         passes=$((passes + 1))

@@ -2,15 +2,10 @@
  * and quotients by the plain formulas. */
 #include "emulate/internal.h"
 
-#include <complex.h>
 #include <math.h>
 
 #include "emulate/ew.h"
-
-/* glibc keeps CMPLX from clang, which says that it is gcc 4.2. Not x + y * I: that loses signed zeros. */
-#ifndef CMPLX
-#define CMPLX(x, y) __builtin_complex((double)(x), (double)(y))
-#endif
+#include "emulate/cplx.h"
 
 typedef double complex cplx;
 

@@ -3,12 +3,12 @@
  * In ring mode, where there is no division and no root of unity, each result is a mixture of all that
  * it depends on: the matrix and its own right-hand side, or its own transform's input.
  */
-#include <complex.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "emulate/lower.h"
+#include "emulate/cplx.h"
 
 typedef double complex cplx;
 

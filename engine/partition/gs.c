@@ -379,8 +379,9 @@ void gs_run(struct gs *g, const struct gs_state *st, struct pval *res)
     }
     enum { N = COUNTOF(strategies) };
     struct cost cost[N];
-    int order[N], preferred =
-        g->scatter ? g->s->opt->scatter_method : g->s->opt->gather_method;
+    /* Options: 0 default (explicit batch), then the strategies in their order from 1 on. */
+    int method = g->scatter ? g->s->opt->scatter_method : g->s->opt->gather_method;
+    int order[N], preferred = method > 0 ? method - 1 : 0;
     for (int i = 0; i < N; i++) {
         cost[i] = i == preferred ? (struct cost){ 0, 0 } : try_strategy(g, st, strategies[i]);
         order[i] = i;

@@ -145,12 +145,13 @@ static const int64_t *slice_of(const struct rewrite *r, instr_id i, int dim)
     return n > 3 * dim + 2 ? cut + 3 * dim : NULL;
 }
 
-/* _SPMDInternalOp_RotateRight(x), with the dimension and the amount. */
+/* _SPMDInternalOp_RotateRight(x), with the dimension and the amount as text, as XLA writes it. */
 static int rotate_attrs(struct rewrite *r, int64_t dim, int64_t amount, struct attr *out)
 {
-    int64_t spec[2] = { dim, amount };
+    const char *spec = arena_printf(&r->m->arena, "\"dimension=%" PRId64 ",amount=%" PRId64 "\"", dim, amount);
     out[0] = attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, "_SPMDInternalOp_RotateRight");
-    out[1] = attr_ints(r->m, ATTR_DIMENSIONS, 2, spec);
+    out[1] = (struct attr){ .key = ATTR_BACKEND_CONFIG, .type = ATTR_TYPE_RAW,
+                            .n = (uint32_t)strlen(spec), .text = spec };
     return 2;
 }
 

@@ -43,16 +43,30 @@ static instr_id rotated(struct spmd *s, instr_id x, const struct rotation *r, in
     return emit_concat(s, parts.n, parts.v, r->dim);
 }
 
+/* "dimension=1,amount=3" of the backend_config. */
+static bool read_spec(struct spmd *s, const struct instr *in, int rank, int64_t *dim, int64_t *amount)
+{
+    const struct attr *a = instr_attr(in, ATTR_BACKEND_CONFIG);
+    const char *text = a ? arena_strndup(&s->arena, a->text, a->n) : "";
+    const char *d = strstr(text, "dimension="), *m = strstr(text, "amount=");
+    return d && m && parse_i64(d + 10, strlen(d + 10), dim) && parse_i64(m + 7, strlen(m + 7), amount) &&
+           *dim >= 0 && *dim < rank;
+}
+
 void partition_rotate(struct spmd *s, instr_id source)
 {
     const struct instr *in = instr_at(s->src, source);
     sharding_id out = source_sharding(s, source);
     const struct shape *base = shape_get(s->ir, in->shape);
-    int n;
-    const int64_t *spec = instr_ints(in, ATTR_DIMENSIONS, &n);
+    int64_t axis, amount;
+    if (!read_spec(s, in, base->rank, &axis, &amount)) {
+        partition_default(s, source, "a rotation without dimension and amount");
+        return;
+    }
     struct pval v = reshard(s, operand_value(s, source, 0), out);
-    int dim = n ? (int)spec[0] : 0;
-    int64_t D = base->dims[dim], amount = n > 1 && D ? spec[1] % D : 0;
+    int dim = (int)axis;
+    int64_t D = base->dims[dim];
+    amount = D ? (amount % D + D) % D : 0;
     s->reason = "a rotation: elements move to the next shard (S-145)";
     if (amount == 0) {
         set_value(s, source, v);

@@ -148,6 +148,8 @@ static bool occurs(const struct inc *c, bool new, instr_id i, bool forward, stru
 
 static void count_writes(struct inc *c, struct prop_time t, int64_t n)
 {
+    if (t.stage >= STAGES || t.iteration == 0)
+        return; /* before the first sweep, and the end: no sweeps of a level */
     if (t.iteration >= SWEEPS_KEPT)
         c->overflow = true;
     else

@@ -8,6 +8,7 @@
 
 #include "base/fail.h"
 #include "text/reader.h"
+#include "text/unique.h"
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -593,6 +594,8 @@ struct module *json_model_read(struct ir *c, struct source *src, struct diag *d)
     read_text(&j, &root);
     bool ok = j.nerrors == 0;
     arena_close(&j.tmp);
+    if (ok)
+        names_make_unique(m);
     fail_leave(&f);
     cJSON_Delete(root);
     diag_stage(d, former);

@@ -186,7 +186,7 @@ static bool fold_elements(struct mlir *r, struct mop *op, const char *direction)
         return false;
     const struct shape *in = shape_get(r->c, a->shape), *out = mshape(r, op->result);
     bool splat = a->splat && b->splat;
-    if (!splat && (in->count > FOLD_MAX || in->count <= 0))
+    if (in->count > FOLD_MAX || in->count <= 0)
         return false;
     enum dtype_kind kind = dtype_kind(in->dtype);
     if (kind == DTYPE_KIND_COMPLEX || dtype_kind(out->dtype) == DTYPE_KIND_COMPLEX)
@@ -313,6 +313,20 @@ static void fold_transpose(struct mlir *r, struct mop *op)
     }
     if (splat_to(r, op))
         return;
+    /* Only sizes of 1 move: a reshape. */
+    const struct shape *in = mshape(r, op->operands[0]);
+    int64_t last = -1;
+    bool ordered = in->rank == n;
+    for (int64_t i = 0; ordered && i < n; i++)
+        if (in->dims[perm[i]] != 1) {
+            ordered = perm[i] > last;
+            last = perm[i];
+        }
+    if (ordered) {
+        become(r, op, OP_RESHAPE, NULL, 0, NULL);
+        fold_reshape(r, op);
+        return;
+    }
     const struct mop *d = made_by(r, op, 0, OP_TRANSPOSE);
     if (d && read_ints(r, d, "dims", "permutation", -1, inner, 62) == n) {
         for (int64_t i = 0; i < n; i++)

@@ -33,6 +33,10 @@ struct mprint {
     uint32_t next;
     VEC(struct frame) stack;
     bool *is_func; /* by computation: something calls it */
+    uint8_t *uses; /* of an instruction, up to 2 */
+    instr_id *from; /* of a stretching broadcast: what it stretches */
+    bool *inside; /* part of one */
+    bool *result; /* a reshape that only says the sharding of an output */
     bool failed;
 };
 
@@ -981,6 +985,115 @@ static void put_call(struct mprint *p, instr_id i)
     end_op(p, i);
 }
 
+/* ---- broadcasts that stretch ------------------------------------------------------------------- */
+
+static instr_id only_use_of(const struct mprint *p, instr_id i, enum op_kind op)
+{
+    const struct instr *in = instr_at(p->m, i);
+    instr_id x = in->operands[0];
+    const struct instr *d = instr_at(p->m, x);
+    bool plain = d->op == op && p->uses[x.i] == 1 && !sharding_of(p, x).i;
+    return plain ? x : (instr_id){ 0 };
+}
+
+/* HLO takes a size 1 apart in three steps (rank, without the size, again with it) where StableHLO has one
+ * broadcast_in_dim: written as that one, which is read as the three. */
+static void find_stretch(struct mprint *p, instr_id i)
+{
+    instr_id r = only_use_of(p, i, OP_RESHAPE);
+    instr_id b = r.i ? only_use_of(p, r, OP_BROADCAST) : r;
+    if (!b.i)
+        return;
+    const struct shape *out = instr_shape(p->m, i), *seq = instr_shape(p->m, b), *mid = instr_shape(p->m, r);
+    int n;
+    const int64_t *kept = instr_ints(instr_at(p->m, i), ATTR_DIMENSIONS, &n);
+    if (out->rank != seq->rank || n != mid->rank)
+        return;
+    int at = 0;
+    for (int d = 0; d < out->rank; d++) {
+        if (seq->dims[d] != out->dims[d]) {
+            if (seq->dims[d] != 1)
+                return;
+        } else if (at >= n || kept[at] != d || mid->dims[at++] != out->dims[d]) {
+            return;
+        }
+    }
+    if (at != n || at == out->rank)
+        return;
+    const struct shape *x = instr_shape(p->m, instr_at(p->m, b)->operands[0]);
+    int nd;
+    const int64_t *dims = instr_ints(instr_at(p->m, b), ATTR_DIMENSIONS, &nd);
+    for (int k = 0; k < nd; k++)
+        if (x->dims[k] != seq->dims[dims[k]])
+            return;
+    p->from[i.i] = b;
+    p->inside[r.i] = p->inside[b.i] = true;
+}
+
+static void find_stretches(struct mprint *p)
+{
+    int64_t n = (int64_t)module_ninstrs(p->m) + 1;
+    p->uses = ARENA_ARRAY(&p->tmp, uint8_t, n);
+    p->from = ARENA_ARRAY(&p->tmp, instr_id, n);
+    p->inside = ARENA_ARRAY(&p->tmp, bool, n);
+    for (uint32_t c = 1; c <= module_ncomps(p->m); c++) {
+        const struct computation *k = comp_at(p->m, (comp_id){ c });
+        for (uint32_t j = 0; j < k->ninstrs; j++) {
+            const struct instr *in = instr_at(p->m, k->instrs[j]);
+            for (uint32_t o = 0; o < in->noperands; o++)
+                if (p->uses[in->operands[o].i] < 2)
+                    p->uses[in->operands[o].i]++;
+        }
+        p->uses[k->root.i] = 2;
+    }
+    for (uint32_t c = 1; c <= module_ncomps(p->m); c++) {
+        const struct computation *k = comp_at(p->m, (comp_id){ c });
+        for (uint32_t j = 0; j < k->ninstrs; j++)
+            if (instr_at(p->m, k->instrs[j])->op == OP_BROADCAST)
+                find_stretch(p, k->instrs[j]);
+    }
+}
+
+static bool same_shape_reshape(const struct mprint *p, instr_id i)
+{
+    const struct instr *in = instr_at(p->m, i);
+    return (in->op == OP_RESHAPE || in->op == OP_COPY) &&
+           shape_same(p->m->ir, in->shape, instr_at(p->m, in->operands[0])->shape);
+}
+
+/* An output's sharding is a reshape in front of the root in HLO, an attribute of the result here. */
+static void find_result(struct mprint *p, instr_id i, bool root)
+{
+    if (same_shape_reshape(p, i) && sharding_of(p, i).i && (root || p->uses[i.i] == 1))
+        p->result[i.i] = true;
+}
+
+static void find_results(struct mprint *p)
+{
+    p->result = ARENA_ARRAY(&p->tmp, bool, (int64_t)module_ninstrs(p->m) + 1);
+    instr_id root = comp_at(p->m, p->m->entry)->root;
+    const struct instr *in = instr_at(p->m, root);
+    find_result(p, root, true);
+    for (uint32_t k = 0; in->op == OP_TUPLE && k < in->noperands; k++)
+        find_result(p, in->operands[k], false);
+}
+
+/* The sharding that leaf j of the entry's result is given; none: it says it itself, or there is none. */
+static sharding_id result_sharding(const struct mprint *p, int64_t j)
+{
+    instr_id root = comp_at(p->m, p->m->entry)->root;
+    const struct instr *in = instr_at(p->m, root);
+    struct shardings *t = p->m->ir->shardings;
+    if (p->result[root.i])
+        return sharding_of(p, root);
+    if (in->op == OP_TUPLE && (int64_t)in->noperands == leaves(p, in->shape) && p->result[in->operands[j].i])
+        return sharding_of(p, in->operands[j]);
+    sharding_id s = sharding_of(p, root);
+    const struct sharding *h = sharding_get(t, s);
+    bool leaf = in->op == OP_TUPLE && h->kind == SHARDING_TUPLE && !sharding_is_unknown(t, h->elems[j]);
+    return leaf ? h->elems[j] : (sharding_id){ 0 };
+}
+
 /* What only arranges values: no operation. */
 static bool plumbing(struct mprint *p, instr_id i)
 {
@@ -1001,8 +1114,12 @@ static bool plumbing(struct mprint *p, instr_id i)
         p->vals[i.i] = v;
         return true;
     }
-    if (in->op == OP_PARAMETER)
+    if (in->op == OP_PARAMETER || p->inside[i.i])
         return true;
+    if (p->result[i.i]) {
+        p->vals[i.i] = p->vals[in->operands[0].i];
+        return true;
+    }
     if ((in->op == OP_COPY || in->op == OP_BITCAST) && !sharding_of(p, i).i &&
         shape_same(p->m->ir, in->shape, instr_at(p->m, in->operands[0])->shape)) {
         p->vals[i.i] = p->vals[in->operands[0].i];
@@ -1020,11 +1137,38 @@ static void put_instr(struct mprint *p, instr_id i, int64_t at)
         put_call(p, i);
         return;
     }
+    if (p->from[i.i].i) {
+        const struct instr *b = instr_at(p->m, p->from[i.i]);
+        bool one = true;
+        put_results(p, i);
+        say(p, "\"stablehlo.broadcast_in_dim\"(");
+        operand_leaves(p, b, 0);
+        say(p, ") <{");
+        ints_attr(p, &one, b, ATTR_DIMENSIONS, "broadcast_dimensions");
+        say(p, "}>");
+        discardable(p, i);
+        say(p, " : (");
+        operand_types(p, b, 1);
+        say(p, ") -> ");
+        result_types(p, in->shape);
+        location(p, i);
+        say(p, "\n");
+        return;
+    }
     if (in->op == OP_CONSTANT) {
         put_results(p, i);
         constant(p, i);
         location(p, i);
         say(p, "\n");
+        return;
+    }
+    /* A sharding on what changes nothing: the parser would drop it with the operation. */
+    if (same_shape_reshape(p, i) && sharding_of(p, i).i) {
+        put_results(p, i);
+        say(p, "\"stablehlo.custom_call\"(");
+        operand_leaves(p, in, 0);
+        say(p, ") <{call_target_name = \"Sharding\", has_side_effect = false, api_version = 1 : i32}>");
+        end_op(p, i);
         return;
     }
     const char *name = in->op == OP_COPY ? "reshape" : stablehlo_name((enum op_kind)in->op);
@@ -1149,15 +1293,13 @@ static void put_func(struct mprint *p, comp_id c)
     }
     say(p, ") -> (");
     shape_id s = instr_at(p->m, k->root)->shape;
-    bool tuple = shape_get(p->m->ir, s)->kind == SHAPE_TUPLE;
     for (int64_t j = 0; j < leaves(p, s); j++) {
         say(p, j ? ", " : "");
         type(p, shape_leaf(p->m->ir, s, j));
-        const struct sharding *h = sharding_get(p->m->ir->shardings, sharding_of(p, k->root));
-        /* A tuple's own sharding has nowhere else to stand; a single value says it itself. */
-        if (entry && tuple && h->kind == SHARDING_TUPLE && !sharding_is_unknown(p->m->ir->shardings, h->elems[j])) {
+        sharding_id h = entry ? result_sharding(p, j) : (sharding_id){ 0 };
+        if (h.i) {
             say(p, " {");
-            put_sharding(p, k->root, h->elems[j], false);
+            put_sharding(p, k->root, h, false);
             say(p, "}");
         }
     }
@@ -1176,6 +1318,8 @@ static bool print_module(struct mprint *p)
     sayf(p, "mhlo.num_replicas = ", max_i64(1, m->replica_count), " : i32} {\n");
     p->vals = ARENA_ARRAY(&p->tmp, struct leaf *, (int64_t)module_ninstrs(m) + 1);
     p->is_func = ARENA_ARRAY(&p->tmp, bool, (int64_t)module_ncomps(m) + 1);
+    find_stretches(p);
+    find_results(p);
     for (uint32_t c = 1; c <= module_ncomps(m); c++) {
         const struct computation *k = comp_at(m, (comp_id){ c });
         for (uint32_t j = 0; j < k->ninstrs; j++) {

@@ -1,5 +1,5 @@
 /* StableHLO text: whatever the bytes, reading ends, with a module or a reason; a module that is valid
- * prints as HLO text which reads back as the same module. */
+ * prints as HLO and as StableHLO text which read back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +37,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (hlo_print(m, &o, &one)) {
             struct ir *c2 = ir_new();
             struct module *again = hlo_read(c2, copy_of(one.s, one.n), NULL, d);
+            if (!again)
+                abort();
+            module_free(again);
+            ir_free(c2);
+        }
+        struct str two = STR_IN(&a);
+        if (mlir_print(m, NULL, &two, d)) {
+            struct ir *c2 = ir_new();
+            struct module *again = mlir_read(c2, copy_of(two.s, two.n), NULL, d);
             if (!again)
                 abort();
             module_free(again);

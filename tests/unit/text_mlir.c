@@ -221,6 +221,47 @@ static void deep_nesting(void **state)
     stop(&f);
 }
 
+/* What was read prints as StableHLO that reads back as the same instructions. */
+static void prints_back(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "module @m attributes {mhlo.num_partitions = 4 : i32} {\n"
+        "func.func @main(%p: tensor<i32>, %x: tensor<8x1xf32> {mhlo.sharding = \"{devices=[4,1]<=[4]}\"} loc(\"x\"), %y: tensor<8x4xf32>) -> "
+        "(tensor<8x4xf32> {mhlo.sharding = \"{replicated}\"}, tensor<8x2xf32>) {\n"
+        "  %0 = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<8x1xf32>) -> tensor<8x4xf32>\n"
+        "  %1 = \"stablehlo.case\"(%p) ({\n    %3 = stablehlo.add %0, %y : tensor<8x4xf32>\n"
+        "    stablehlo.return %3 : tensor<8x4xf32>\n  }, {\n    %3 = func.call @f(%y) : (tensor<8x4xf32>) -> tensor<8x4xf32>\n"
+        "    stablehlo.return %3 : tensor<8x4xf32>\n  }) : (tensor<i32>) -> tensor<8x4xf32>\n"
+        "  %values, %indices = chlo.top_k(%1, k = 2) : tensor<8x4xf32> -> (tensor<8x2xf32>, tensor<8x2xi32>)\n"
+        "  return %1, %values : tensor<8x4xf32>, tensor<8x2xf32>\n}\n"
+        "func.func private @f(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {\n"
+        "  %c = stablehlo.constant dense<0.1> : tensor<f32>\n"
+        "  %0 = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<8x4xf32>\n"
+        "  %1 = stablehlo.multiply %x, %0 : tensor<8x4xf32>\n  return %1 : tensor<8x4xf32>\n}\n}\n";
+    struct fixture f, g;
+    start(&f);
+    start(&g);
+    if (!read_mlir(&f, text))
+        fail_msg("%s", messages(&f));
+    struct str out = STR_IN(&f.a);
+    assert_true(mlir_print(f.m, NULL, &out, f.d));
+    assert_non_null(strstr(str_text(&out), "mhlo.sharding = \"{devices=[4,1]<=[4]}\"} loc(\"x\")"));
+    assert_non_null(strstr(str_text(&out), "\"stablehlo.case\"("));
+    if (!read_mlir(&g, str_text(&out)))
+        fail_msg("%s\n%s", messages(&g), str_text(&out));
+    assert_int_equal(module_ncomps(f.m), module_ncomps(g.m));
+    int64_t count[OP_COUNT] = { 0 };
+    for (uint32_t i = 1; i <= module_ninstrs(f.m); i++)
+        count[instr_at(f.m, (instr_id){ i })->op]++;
+    for (uint32_t i = 1; i <= module_ninstrs(g.m); i++)
+        count[instr_at(g.m, (instr_id){ i })->op]--;
+    for (int op = 0; op < OP_COUNT; op++)
+        assert_int_equal(count[op], 0);
+    stop(&f);
+    stop(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,7 +269,7 @@ int main(void)
         cmocka_unit_test(regions),                cmocka_unit_test(constants),
         cmocka_unit_test(shardings),              cmocka_unit_test(locations),
         cmocka_unit_test(unknown_operations),     cmocka_unit_test(refusals),
-        cmocka_unit_test(deep_nesting),
+        cmocka_unit_test(deep_nesting),           cmocka_unit_test(prints_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,10 +135,9 @@ static void pair_is_equal(const char *hlo, const char *mlir)
     assert_int_equal(devices, f.m->num_partitions);
     assert_int_equal(params, f.m->nto_parameters);
     for (size_t i = 0; i < COUNTOF(heavy); i++)
-        if (heavy[i] != OP_TRANSPOSE || !strstr(mlir, "conformer")) /* one transpose of a size 1 stays there */
-            if (a[heavy[i]] != b[heavy[i]])
-                fail_msg("%s: %" PRId64 " %s as HLO, %" PRId64 " as StableHLO", mlir, a[heavy[i]], op_name(heavy[i]),
-                         b[heavy[i]]);
+        if (a[heavy[i]] != b[heavy[i]])
+            fail_msg("%s: %" PRId64 " %s as HLO, %" PRId64 " as StableHLO", mlir, a[heavy[i]], op_name(heavy[i]),
+                     b[heavy[i]]);
     stop(&f);
 }
 
