@@ -1,13 +1,13 @@
 /* Error bounds beside values: the reference of verify's mode `float`.
  *
- * The reference is the unpartitioned module run in its real types, with a bound e beside each element:
- * a program that does the same operations but sums in another order has a value within e of ours.
- * Operations element by element are the same kernels on both sides, so from exact operands (e = 0)
- * comes an exact result. Sums make the first bounds: reordering n terms moves the result by at most
- * 2 (n - 1) u S, u the unit roundoff and S the sum of absolute values. From there bounds go through
- * each operation by how far its operands may move it, and two roundings more. Where a value may be
- * anything (a comparison that may fall either way, a logarithm near zero) its bound is infinite: no
- * claim is made about it. Integers and preds are exact (0) or unknown (infinite).
+ * The reference is the unpartitioned module run in its real types, with a bound e beside each
+ * element: a program that does the same operations but sums in another order has a value within e
+ * of ours. Operations element by element are the same kernels on both sides, so from exact operands
+ * (e = 0) comes an exact result. Sums make the first bounds: reordering n terms moves the result by
+ * at most 2 (n - 1) u S, u the unit roundoff and S the sum of absolute values. From there bounds go
+ * through each operation by how far its operands may move it, and two roundings more. Where a value
+ * may be anything (a comparison that may fall either way, a logarithm near zero) its bound is
+ * infinite: no claim is made about it. Integers and preds are exact (0) or unknown (infinite).
  */
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,8 @@ static bool is_data(const struct step *s, uint32_t k)
     return s->data >> (k < 63 ? k : 63) & 1;
 }
 
-/* ---- what moves: the same boxes over the bounds -------------------------------------------------- */
+/* ---- what moves: the same boxes over the bounds
+ * -------------------------------------------------- */
 
 void bound_moved(const struct step *s, double *const *eout, const double *const *ein,
                  const void *const *in, void *const *out)
@@ -82,10 +83,11 @@ void bound_moved(const struct step *s, double *const *eout, const double *const 
     arena_close(&tmp);
 }
 
-/* ---- sums: the same kernel over absolute values and over bounds ----------------------------------- */
+/* ---- sums: the same kernel over absolute values and over bounds
+ * ----------------------------------- */
 
-/* terms are summed, in any order; small floats are summed in f32 on each device and rounded once for
- * each device that has a part. */
+/* terms are summed, in any order; small floats are summed in f32 on each device and rounded once
+ * for each device that has a part. */
 void set_bound_sum(struct lowering *l, uint64_t data, bool bilinear, int64_t terms)
 {
     struct step *s = l->step;
@@ -96,35 +98,42 @@ void set_bound_sum(struct lowering *l, uint64_t data, bool bilinear, int64_t ter
     s->bilinear = bilinear;
     s->data = data;
     if (terms > 1)
-        s->reorder = e.ct == CT_SMALL ? 2 * ((double)(parts + 1) * unit_roundoff(e.t) + (double)terms * 0x1p-24)
-                                      : 2 * (double)terms * unit_roundoff(e.t);
+        s->reorder = e.ct == CT_SMALL
+                         ? 2 * ((double)(parts + 1) * unit_roundoff(e.t) + (double)terms * 0x1p-24)
+                         : 2 * (double)terms * unit_roundoff(e.t);
 }
 
 enum part { VALUE, SIZE, BOUND };
 
 /* An operand's sizes, or its bounds, as elements of its own type (rounded up a little). */
-static const void *native(struct arena *a, const struct leaf *l, const void *in, const double *e, enum part part)
+static const void *native(struct arena *a, const struct leaf *l, const void *in, const double *e,
+                          enum part part)
 {
     enum dtype t = part_of(l->elem.t);
     if (part == VALUE || !is_real(l->elem))
         return in;
     char *to = arena_alloc(a, l->count + 1, (size_t)l->elem.size);
     for (int64_t i = 0; i < l->count; i++)
-        real_store(t, part == SIZE ? fabs(real_at(l->elem, in, i)) : e ? e[i] * (l->elem.ct == CT_SMALL ? 1.1 : 1) : 0,
+        real_store(t,
+                   part == SIZE ? fabs(real_at(l->elem, in, i))
+                   : e          ? e[i] * (l->elem.ct == CT_SMALL ? 1.1 : 1)
+                                : 0,
                    to + i * l->elem.size);
     return to;
 }
 
 /* Adds the kernel's result over the given parts of its operands, times a factor. */
-static void add_result(const struct step *s, double *eout, const double *const *ein, const void *const *in,
-                       enum part first, enum part second, double factor)
+static void add_result(const struct step *s, double *eout, const double *const *ein,
+                       const void *const *in, enum part first, enum part second, double factor)
 {
     struct arena tmp = { 0 };
     arena_open(&tmp);
     const void **from = ARENA_ARRAY(&tmp, const void *, s->nin);
     void *to[1] = { arena_alloc(&tmp, s->lout[0].count + 1, (size_t)s->lout[0].elem.size) };
     for (uint32_t k = 0; k < s->nin; k++)
-        from[k] = is_data(s, k) ? native(&tmp, &s->lin[k], in[k], ein[k], k == 0 || !s->bilinear ? first : second) : in[k];
+        from[k] = is_data(s, k) ? native(&tmp, &s->lin[k], in[k], ein[k],
+                                         k == 0 || !s->bilinear ? first : second)
+                                : in[k];
     s->fn(s, to, from);
     for (int64_t i = 0; i < s->lout[0].count; i++) {
         double v = real_at(s->lout[0].elem, to[0], i) * factor * 1.01;
@@ -162,15 +171,17 @@ bool region_sums(const struct region *r)
 {
     for (uint32_t k = 0; k < r->nsteps; k++) {
         enum op_kind op = r->steps[k].ew->op;
-        bool arithmetic = op != OP_COMPARE && op != OP_SELECT && op != OP_MAXIMUM && op != OP_MINIMUM &&
-                          op != OP_CONVERT && op != OP_COPY && op != OP_ABS && op != OP_NEGATE;
+        bool arithmetic = op != OP_COMPARE && op != OP_SELECT && op != OP_MAXIMUM &&
+                          op != OP_MINIMUM && op != OP_CONVERT && op != OP_COPY && op != OP_ABS &&
+                          op != OP_NEGATE;
         if (arithmetic && is_real(r->steps[k].ew->out))
             return true;
     }
     return false;
 }
 
-/* ---- elementwise --------------------------------------------------------------------------------- */
+/* ---- elementwise
+ * --------------------------------------------------------------------------------- */
 
 /* How far f(x') may be from f(x) for x' within e of x. x, e: operands and their bounds. */
 typedef double (*rule_fn)(const double *x, const double *e);
@@ -181,11 +192,11 @@ static double larger(double a, double b)
 }
 
 /* f rises or falls all along: its ends tell. NaN at an end: out of its domain. */
-#define MONOTONE(name, f)                                                                          \
-    static double name(const double *x, const double *e)                                           \
-    {                                                                                              \
-        double y = f(x[0]), hi = f(x[0] + e[0]), lo = f(x[0] - e[0]);                              \
-        return larger(fabs(hi - y), fabs(lo - y));                                                 \
+#define MONOTONE(name, f)                                             \
+    static double name(const double *x, const double *e)              \
+    {                                                                 \
+        double y = f(x[0]), hi = f(x[0] + e[0]), lo = f(x[0] - e[0]); \
+        return larger(fabs(hi - y), fabs(lo - y));                    \
     }
 
 static double f_logistic(double x)
@@ -275,7 +286,8 @@ static double r_max(const double *x, const double *e)
 
 static double r_remainder(const double *x, const double *e)
 {
-    bool same = e[1] == 0 && x[1] != 0 && trunc((x[0] - e[0]) / x[1]) == trunc((x[0] + e[0]) / x[1]);
+    bool same =
+        e[1] == 0 && x[1] != 0 && trunc((x[0] - e[0]) / x[1]) == trunc((x[0] + e[0]) / x[1]);
     return same ? e[0] : HUGE_VAL;
 }
 
@@ -284,7 +296,8 @@ static double r_power(const double *x, const double *e)
     double y = pow(x[0], x[1]), worst = 0;
     if (x[0] - e[0] > 0) {
         for (int k = 0; k < 4; k++)
-            worst = larger(worst, fabs(pow(x[0] + (k & 1 ? e[0] : -e[0]), x[1] + (k & 2 ? e[1] : -e[1])) - y));
+            worst = larger(
+                worst, fabs(pow(x[0] + (k & 1 ? e[0] : -e[0]), x[1] + (k & 2 ? e[1] : -e[1])) - y));
         return worst;
     }
     if (e[1] != 0 || x[1] != rint(x[1]) || x[1] < 0)
@@ -311,28 +324,55 @@ static const struct rule {
     rule_fn fn;
     int roundings;
 } rules[OP_COUNT] = {
-    [OP_ABS] = { r_same, 0 },      [OP_NEGATE] = { r_same, 0 },   [OP_COPY] = { r_same, 0 },
-    [OP_REAL] = { r_same, 0 },     [OP_IMAG] = { r_same, 0 },     [OP_CEIL] = { r_ceil, 0 },
-    [OP_FLOOR] = { r_floor, 0 },   [OP_ROUND_AFZ] = { r_afz, 0 }, [OP_ROUND_EVEN] = { r_even, 0 },
-    [OP_SIGN] = { r_sign, 0 },     [OP_REDUCE_PRECISION] = { r_same, 0 },
-    [OP_EXP] = { r_exp, 8 },       [OP_EXPM1] = { r_expm1, 8 },   [OP_LOG] = { r_log, 8 },
-    [OP_LOG1P] = { r_log1p, 8 },   [OP_LOGISTIC] = { r_logistic, 16 }, [OP_SQRT] = { r_sqrt, 1 },
-    [OP_RSQRT] = { r_rsqrt, 4 },   [OP_TANH] = { r_tanh, 8 },     [OP_SINH] = { r_sinh, 8 },
-    [OP_COSH] = { r_cosh, 8 },     [OP_ASINH] = { r_asinh, 8 },   [OP_ACOSH] = { r_acosh, 8 },
-    [OP_ATANH] = { r_atanh, 8 },   [OP_ASIN] = { r_asin, 8 },     [OP_ACOS] = { r_acos, 8 },
-    [OP_ERF] = { r_erf, 8 },       [OP_CBRT] = { r_cbrt, 8 },     [OP_SINE] = { r_wave, 8 },
-    [OP_COSINE] = { r_wave, 8 },   [OP_TAN] = { r_tan, 8 },       [OP_IS_FINITE] = { r_finite, 0 },
-    [OP_ADD] = { r_add, 1 },       [OP_SUBTRACT] = { r_add, 1 },  [OP_MULTIPLY] = { r_mul, 1 },
-    [OP_DIVIDE] = { r_div, 1 },    [OP_MAXIMUM] = { r_max, 0 },   [OP_MINIMUM] = { r_max, 0 },
-    [OP_REMAINDER] = { r_remainder, 1 }, [OP_POWER] = { r_power, 8 }, [OP_ATAN2] = { r_atan2, 8 },
+    [OP_ABS] = { r_same, 0 },
+    [OP_NEGATE] = { r_same, 0 },
+    [OP_COPY] = { r_same, 0 },
+    [OP_REAL] = { r_same, 0 },
+    [OP_IMAG] = { r_same, 0 },
+    [OP_CEIL] = { r_ceil, 0 },
+    [OP_FLOOR] = { r_floor, 0 },
+    [OP_ROUND_AFZ] = { r_afz, 0 },
+    [OP_ROUND_EVEN] = { r_even, 0 },
+    [OP_SIGN] = { r_sign, 0 },
+    [OP_REDUCE_PRECISION] = { r_same, 0 },
+    [OP_EXP] = { r_exp, 8 },
+    [OP_EXPM1] = { r_expm1, 8 },
+    [OP_LOG] = { r_log, 8 },
+    [OP_LOG1P] = { r_log1p, 8 },
+    [OP_LOGISTIC] = { r_logistic, 16 },
+    [OP_SQRT] = { r_sqrt, 1 },
+    [OP_RSQRT] = { r_rsqrt, 4 },
+    [OP_TANH] = { r_tanh, 8 },
+    [OP_SINH] = { r_sinh, 8 },
+    [OP_COSH] = { r_cosh, 8 },
+    [OP_ASINH] = { r_asinh, 8 },
+    [OP_ACOSH] = { r_acosh, 8 },
+    [OP_ATANH] = { r_atanh, 8 },
+    [OP_ASIN] = { r_asin, 8 },
+    [OP_ACOS] = { r_acos, 8 },
+    [OP_ERF] = { r_erf, 8 },
+    [OP_CBRT] = { r_cbrt, 8 },
+    [OP_SINE] = { r_wave, 8 },
+    [OP_COSINE] = { r_wave, 8 },
+    [OP_TAN] = { r_tan, 8 },
+    [OP_IS_FINITE] = { r_finite, 0 },
+    [OP_ADD] = { r_add, 1 },
+    [OP_SUBTRACT] = { r_add, 1 },
+    [OP_MULTIPLY] = { r_mul, 1 },
+    [OP_DIVIDE] = { r_div, 1 },
+    [OP_MAXIMUM] = { r_max, 0 },
+    [OP_MINIMUM] = { r_max, 0 },
+    [OP_REMAINDER] = { r_remainder, 1 },
+    [OP_POWER] = { r_power, 8 },
+    [OP_ATAN2] = { r_atan2, 8 },
     [OP_COMPLEX] = { r_add, 0 },
 };
 
 /* Complex numbers: x holds absolute values, so only rules that need no more than those. */
 static bool fits_complex(enum op_kind op)
 {
-    return op == OP_ABS || op == OP_NEGATE || op == OP_COPY || op == OP_REAL || op == OP_IMAG || op == OP_ADD ||
-           op == OP_SUBTRACT || op == OP_MULTIPLY || op == OP_DIVIDE;
+    return op == OP_ABS || op == OP_NEGATE || op == OP_COPY || op == OP_REAL || op == OP_IMAG ||
+           op == OP_ADD || op == OP_SUBTRACT || op == OP_MULTIPLY || op == OP_DIVIDE;
 }
 
 /* The result of any rule, with the roundings of both sides; beyond the type's range: unknown. */
@@ -342,7 +382,8 @@ static double rounded(enum dtype t, double y, double off, int roundings)
         return HUGE_VAL;
     if (isinf(y))
         return off < HUGE_VAL ? 0 : HUGE_VAL;
-    off += 2 * roundings * (unit_roundoff(t) * (fabs(y) + off) + ldexp(1, t == DTYPE_F16 ? -25 : -149));
+    off += 2 * roundings *
+           (unit_roundoff(t) * (fabs(y) + off) + ldexp(1, t == DTYPE_F16 ? -25 : -149));
     return fabs(y) + off > real_max(part_of(t)) ? HUGE_VAL : off;
 }
 

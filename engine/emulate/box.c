@@ -20,7 +20,8 @@ void box_compact(struct box *b)
             b->empty = true;
         if (b->dims[i] == 1)
             continue;
-        if (n && b->dst[n - 1] == b->dst[i] * b->dims[i] && b->src[n - 1] == b->src[i] * b->dims[i]) {
+        if (n && b->dst[n - 1] == b->dst[i] * b->dims[i] &&
+            b->src[n - 1] == b->src[i] * b->dims[i]) {
             b->dims[n - 1] *= b->dims[i];
             b->dst[n - 1] = b->dst[i];
             b->src[n - 1] = b->src[i];
@@ -44,10 +45,10 @@ void row_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-#define ROW(T)                                                                                     \
-    do {                                                                                           \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            *(T *)(void *)(dst + i * ds) = *(const T *)(const void *)(src + i * ss);               \
+#define ROW(T)                                                                       \
+    do {                                                                             \
+        for (int64_t i = 0; i < n; i++)                                              \
+            *(T *)(void *)(dst + i * ds) = *(const T *)(const void *)(src + i * ss); \
     } while (0)
 
 struct two64 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER 64 /* keeps data aligned for vectors */
+#define HEADER   64 /* keeps data aligned for vectors */
 #define SMALLEST 6
 
 _Static_assert(sizeof(struct buf) <= HEADER, "a buffer's header fits in front of its data");
@@ -29,7 +29,8 @@ struct buf *buf_new(struct pool *p, int64_t bytes)
                                        : ((size_t)bytes + HEADER - 1) / HEADER * HEADER;
         b = fail_allocation_due() ? NULL : aligned_alloc(HEADER, HEADER + room);
         if (!b)
-            fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for an array of %" PRId64 " bytes", bytes);
+            fail_raise(FAIL_MEMORY, __FILE__, __LINE__,
+                       "no memory for an array of %" PRId64 " bytes", bytes);
         b->data = (char *)b + HEADER;
     }
     atomic_init(&b->refs, 1);

@@ -2,8 +2,8 @@
  *
  * A device that comes to one parks until all of its group have come; the last to come computes the
  * results of all. A sum is the left fold in group order, so neither the number of workers nor the
- * order in which devices run can change it. A permute's groups are the connected parts of its pairs:
- * a device that neither sends nor receives waits for nobody.
+ * order in which devices run can change it. A permute's groups are the connected parts of its
+ * pairs: a device that neither sends nor receives waits for nobody.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "emulate/lower.h"
 #include "emulate/plan.h"
 
-/* ---- groups ------------------------------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------------------------------
+ */
 
 struct grouping {
     struct planner *p;
@@ -93,7 +94,8 @@ static bool groups_read(struct lowering *l, struct grouping *g)
             for (int64_t j = 0; j < size; j++) {
                 int64_t index[2] = { k, j }, id = j;
                 if (!all)
-                    id = rg->uniform ? tiling_device(l->m->ir->shardings, rg->tiles, index) : rg->ids[at++];
+                    id = rg->uniform ? tiling_device(l->m->ir->shardings, rg->tiles, index)
+                                     : rg->ids[at++];
                 if (id < 0 || id >= ids)
                     return diag_error(l->d, l->m->source, l->i->at,
                                       "%s names device %" PRId64 " but there are %" PRId64,
@@ -105,9 +107,11 @@ static bool groups_read(struct lowering *l, struct grouping *g)
     return true;
 }
 
-/* ---- pairs of a permute ------------------------------------------------------------------------- */
+/* ---- pairs of a permute -------------------------------------------------------------------------
+ */
 
-static void pair_add(const struct plan *p, enum id_mode mode, int64_t from, int64_t to, int64_t *source)
+static void pair_add(const struct plan *p, enum id_mode mode, int64_t from, int64_t to,
+                     int64_t *source)
 {
     int64_t ids = mode_ids(p, mode);
     if (from < 0 || to < 0 || from >= ids || to >= ids)
@@ -116,8 +120,8 @@ static void pair_add(const struct plan *p, enum id_mode mode, int64_t from, int6
         source[mode_device(p, mode, copy, to)] = mode_device(p, mode, copy, from);
 }
 
-static void pairs_tilings(const struct lowering *l, const struct permute_pairs *q, enum id_mode mode,
-                          int64_t *source)
+static void pairs_tilings(const struct lowering *l, const struct permute_pairs *q,
+                          enum id_mode mode, int64_t *source)
 {
     const struct shardings *t = l->m->ir->shardings;
     int64_t n = order_get(t, q->from.order)->ndevices, index[MAX_RANK];
@@ -128,7 +132,8 @@ static void pairs_tilings(const struct lowering *l, const struct permute_pairs *
             rest /= q->from.dims[k];
         }
         /* A device that both tilings have at one cell keeps its own. */
-        pair_add(l->plan, mode, tiling_device(t, q->from, index), tiling_device(t, q->to, index), source);
+        pair_add(l->plan, mode, tiling_device(t, q->from, index), tiling_device(t, q->to, index),
+                 source);
     }
 }
 
@@ -136,7 +141,8 @@ static void pairs_shift(const struct lowering *l, const struct permute_pairs *q,
                         int64_t *source)
 {
     const struct shardings *t = l->m->ir->shardings;
-    int64_t n = order_get(t, q->from.order)->ndevices, index[MAX_RANK], size = q->from.dims[q->axis];
+    int64_t n = order_get(t, q->from.order)->ndevices, index[MAX_RANK],
+            size = q->from.dims[q->axis];
     for (int64_t cell = 0; cell < n; cell++) {
         int64_t rest = cell;
         for (int k = q->from.naxes - 1; k >= 0; k--) {
@@ -208,17 +214,19 @@ static bool pairs_read(struct lowering *l, struct grouping *g, int64_t *source)
     return true;
 }
 
-/* ---- lowering ----------------------------------------------------------------------------------- */
+/* ---- lowering -----------------------------------------------------------------------------------
+ */
 
 static enum op_kind plain_kind(enum op_kind op)
 {
-    return op == OP_ALL_GATHER_START         ? OP_ALL_GATHER
-           : op == OP_ALL_REDUCE_START       ? OP_ALL_REDUCE
+    return op == OP_ALL_GATHER_START           ? OP_ALL_GATHER
+           : op == OP_ALL_REDUCE_START         ? OP_ALL_REDUCE
            : op == OP_COLLECTIVE_PERMUTE_START ? OP_COLLECTIVE_PERMUTE
-                                             : op;
+                                               : op;
 }
 
-static void leaf_dims(struct coll_leaf *out, const struct shape *in, const struct shape *res, int dim)
+static void leaf_dims(struct coll_leaf *out, const struct shape *in, const struct shape *res,
+                      int dim)
 {
     out->outer = out->inner = 1;
     out->in = in->rank > dim ? in->dims[dim] : 1;
@@ -251,7 +259,8 @@ static void meeting_place(struct lowering *l, struct coll *c)
 static bool place_members(struct lowering *l, struct coll *c, struct grouping *g)
 {
     const struct plan *p = l->plan;
-    int64_t *group = ARENA_ARRAY(l->a, int64_t, p->ndevices), *rank = ARENA_ARRAY(l->a, int64_t, p->ndevices);
+    int64_t *group = ARENA_ARRAY(l->a, int64_t, p->ndevices),
+            *rank = ARENA_ARRAY(l->a, int64_t, p->ndevices);
     c->ngroups = g->start.n;
     group_begin(g);
     c->start = g->start.v;
@@ -264,14 +273,16 @@ static bool place_members(struct lowering *l, struct coll *c, struct grouping *g
         for (int64_t j = c->start[k]; j < c->start[k + 1]; j++) {
             int64_t d = c->members[j];
             if (group[d] >= 0)
-                return diag_error(l->d, l->m->source, l->i->at, "%s has device %" PRId64 " in two groups",
+                return diag_error(l->d, l->m->source, l->i->at,
+                                  "%s has device %" PRId64 " in two groups",
                                   name_text(l->m->ir, l->i->name), d);
             group[d] = k;
             rank[d] = j - c->start[k];
         }
     for (int64_t d = 0; d < p->ndevices && c->kind != OP_COLLECTIVE_PERMUTE; d++)
         if (group[d] < 0)
-            return diag_error(l->d, l->m->source, l->i->at, "%s has device %" PRId64 " of %" PRId64 " in no group",
+            return diag_error(l->d, l->m->source, l->i->at,
+                              "%s has device %" PRId64 " of %" PRId64 " in no group",
                               name_text(l->m->ir, l->i->name), d, p->ndevices);
     return true;
 }
@@ -366,10 +377,10 @@ bool coll_lower_join(struct lowering *l, const struct cut *cut)
     return true;
 }
 
-#define COLLECTIVE(name)                                                                           \
-    bool lower_##name(struct lowering *l)                                                          \
-    {                                                                                              \
-        return coll_lower(l);                                                                      \
+#define COLLECTIVE(name)                  \
+    bool lower_##name(struct lowering *l) \
+    {                                     \
+        return coll_lower(l);             \
     }
 COLLECTIVE(all_gather)
 COLLECTIVE(all_reduce)
@@ -378,7 +389,8 @@ COLLECTIVE(all_to_all)
 COLLECTIVE(collective_permute)
 COLLECTIVE(collective_broadcast)
 
-/* ---- meeting ------------------------------------------------------------------------------------ */
+/* ---- meeting ------------------------------------------------------------------------------------
+ */
 
 void rendezvous_make(struct run *r)
 {
@@ -403,7 +415,8 @@ static bool same_meeting(const struct step *a, const struct step *b)
     const struct coll *x = a->p, *y = b->p;
     if (a == b)
         return true;
-    bool same = x->kind == y->kind && x->ngroups == y->ngroups && a->nin == b->nin && x->dim == y->dim &&
+    bool same = x->kind == y->kind && x->ngroups == y->ngroups && a->nin == b->nin &&
+                x->dim == y->dim &&
                 memcmp(x->start, y->start, (size_t)(x->ngroups + 1) * sizeof(int64_t)) == 0 &&
                 memcmp(x->members, y->members, (size_t)x->start[x->ngroups] * sizeof(int64_t)) == 0;
     for (uint32_t k = 0; same && k < a->nin; k++)
@@ -418,7 +431,8 @@ static struct buf *operand_of(const struct rendezvous *z, int64_t rank, uint32_t
 
 static void give(const struct rendezvous *z, int64_t rank, uint32_t out, struct buf *b)
 {
-    z->members[rank]->slots[z->steps[rank]->out[((const struct coll *)z->steps[rank]->p)->first_out + out]] = b;
+    z->members[rank]
+        ->slots[z->steps[rank]->out[((const struct coll *)z->steps[rank]->p)->first_out + out]] = b;
 }
 
 /* Shadow bits of a result, made when the first poisoned operand is met. */
@@ -448,7 +462,8 @@ static void fold_bounds(const struct rendezvous *z, uint32_t k, struct buf *res)
     const struct leaf *l = &z->step->lin[k];
     enum op_kind op = z->coll->reducer->simple;
     double factor = op == OP_ADD ? 2 * (double)z->size * unit_roundoff(l->elem.t) : 0;
-    bool known = op == OP_ADD || op == OP_MAXIMUM || op == OP_MINIMUM, real = unit_roundoff(l->elem.t) > 0;
+    bool known = op == OP_ADD || op == OP_MAXIMUM || op == OP_MINIMUM,
+         real = unit_roundoff(l->elem.t) > 0;
     for (int64_t m = 0; m < z->size; m++) {
         const struct buf *x = operand_of(z, m, k);
         for (int64_t i = 0; i < l->count && (x->bound || (real && z->size > 1)); i++) {
@@ -459,8 +474,8 @@ static void fold_bounds(const struct rendezvous *z, uint32_t k, struct buf *res)
 }
 
 /* acc = acc op x over n elements. */
-static void fold_into(const struct coll *c, struct elem e, struct region_scratch *scratch, char *acc,
-                      const char *x, int64_t n)
+static void fold_into(const struct coll *c, struct elem e, struct region_scratch *scratch,
+                      char *acc, const char *x, int64_t n)
 {
     if (c->fold) {
         c->fold(acc, 1, x, 1, n);
@@ -474,7 +489,8 @@ static void fold_into(const struct coll *c, struct elem e, struct region_scratch
 }
 
 /* The sum over a group of operand leaf k, into a new buffer. */
-static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bounds, struct pool *pool)
+static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bounds,
+                              struct pool *pool)
 {
     const struct step *s = z->step;
     const struct coll *c = z->coll;
@@ -486,7 +502,8 @@ static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bound
     if (!c->fold)
         region_scratch(c->reducer, &tmp, &scratch);
     if (c->widen) {
-        float *acc = ARENA_ARRAY(&tmp, float, l->count + 1), *x = ARENA_ARRAY(&tmp, float, l->count + 1);
+        float *acc = ARENA_ARRAY(&tmp, float, l->count + 1),
+              *x = ARENA_ARRAY(&tmp, float, l->count + 1);
         small_to_f32(l->elem.t, operand_of(z, 0, k)->data, acc, l->count);
         for (int64_t m = 1; m < z->size; m++) {
             small_to_f32(l->elem.t, operand_of(z, m, k)->data, x, l->count);
@@ -516,12 +533,13 @@ static void give_all(const struct rendezvous *z, uint32_t k, struct buf *b)
 }
 
 /* Copies in[.., from .. from + n, ..] of one array to out[.., to .. to + n, ..] of another. */
-static void copy_range(const struct coll_leaf *l, int size, const void *in, int64_t in_n, int64_t from,
-                       void *out, int64_t out_n, int64_t to, int64_t n)
+static void copy_range(const struct coll_leaf *l, int size, const void *in, int64_t in_n,
+                       int64_t from, void *out, int64_t out_n, int64_t to, int64_t n)
 {
     for (int64_t o = 0; o < l->outer; o++)
         memcpy((char *)out + (o * out_n + to) * l->inner * size,
-               (const char *)in + (o * in_n + from) * l->inner * size, (size_t)(n * l->inner * size));
+               (const char *)in + (o * in_n + from) * l->inner * size,
+               (size_t)(n * l->inner * size));
 }
 
 static void copy_piece(const struct coll_leaf *l, int size, const struct buf *in, int64_t in_n,
@@ -529,9 +547,11 @@ static void copy_piece(const struct coll_leaf *l, int size, const struct buf *in
 {
     copy_range(l, size, in->data, in_n, from, out->data, out_n, to, n);
     if (in->poison)
-        copy_range(l, 1, in->poison, in_n, from, shadow(out, l->outer * out_n * l->inner), out_n, to, n);
+        copy_range(l, 1, in->poison, in_n, from, shadow(out, l->outer * out_n * l->inner), out_n,
+                   to, n);
     if (in->bound)
-        copy_range(l, 8, in->bound, in_n, from, bounds_of(out, l->outer * out_n * l->inner), out_n, to, n);
+        copy_range(l, 8, in->bound, in_n, from, bounds_of(out, l->outer * out_n * l->inner), out_n,
+                   to, n);
 }
 
 static void compute_gather(const struct rendezvous *z, uint32_t k, struct pool *pool)
@@ -571,7 +591,8 @@ static void compute_all_to_all(const struct rendezvous *z, uint32_t k, struct po
     for (int64_t m = 0; m < z->size; m++) {
         struct buf *res = buf_new(pool, z->step->lin[k].bytes);
         for (int64_t j = 0; j < z->size; j++)
-            copy_piece(l, size, operand_of(z, j, k), l->in, m * piece, res, l->in, j * piece, piece);
+            copy_piece(l, size, operand_of(z, j, k), l->in, m * piece, res, l->in, j * piece,
+                       piece);
         give(z, m, k, res);
     }
 }
@@ -587,8 +608,9 @@ static void compute_permute(const struct rendezvous *z, uint32_t k, struct pool 
 {
     for (int64_t m = 0; m < z->size; m++) {
         int64_t from = z->coll->source[z->members[m]->id];
-        give(z, m, k, from < 0 ? zeros(pool, &z->step->lin[k])
-                               : buf_ref(operand_of(z, z->coll->rank_of[from], k)));
+        give(z, m, k,
+             from < 0 ? zeros(pool, &z->step->lin[k])
+                      : buf_ref(operand_of(z, z->coll->rank_of[from], k)));
     }
 }
 
@@ -603,7 +625,9 @@ static void compute_join(const struct rendezvous *z, const struct plan *p, struc
     for (int64_t m = z->size - 1; m >= 0; m--) {
         int64_t n;
         const struct buf *part = operand_of(z, m, 0);
-        struct box b = cut_box(&tmp, p->m->ir->shardings, z->coll->join, z->members[m]->partition, &n), back = b;
+        struct box b = cut_box(&tmp, p->m->ir->shardings, z->coll->join, z->members[m]->partition,
+                               &n),
+                   back = b;
         back.src = b.dst;
         back.dst = b.src;
         back.src0 = b.dst0;
@@ -625,7 +649,8 @@ static void fill_others(struct device *dev, const struct step *s)
     for (uint32_t k = 0; k < s->nout; k++) {
         if (k >= c->first_out && k < c->first_out + c->nresults)
             continue;
-        dev->slots[s->out[k]] = k < c->first_out ? buf_ref(dev->slots[s->in[k]]) : zeros(&dev->pool, &s->lout[k]);
+        dev->slots[s->out[k]] =
+            k < c->first_out ? buf_ref(dev->slots[s->in[k]]) : zeros(&dev->pool, &s->lout[k]);
     }
 }
 
@@ -680,7 +705,8 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
     struct rendezvous *z = &r->table[c->index][group];
     pthread_mutex_lock(&r->lock);
     bool first = z->arrived == 0;
-    bool fits = c->start[group + 1] - c->start[group] == z->size && (first || same_meeting(z->step, s));
+    bool fits =
+        c->start[group + 1] - c->start[group] == z->size && (first || same_meeting(z->step, s));
     const struct step *other = first ? s : z->step;
     if (fits) {
         if (first) {
@@ -698,7 +724,8 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
     }
     pthread_mutex_unlock(&r->lock);
     if (!fits) {
-        run_fail(r, s->instr, "mismatched collectives of one channel: device %" PRId64 " is at %s, others at %s",
+        run_fail(r, s->instr,
+                 "mismatched collectives of one channel: device %" PRId64 " is at %s, others at %s",
                  dev->id, name_text(r->plan->m->ir, instr_at(r->plan->m, s->instr)->name),
                  name_text(r->plan->m->ir, instr_at(r->plan->m, other->instr)->name));
         return DEVICE_PARKED;

@@ -1,6 +1,7 @@
 /* Convolution, all attributes, by plain loops over a canonical form:
  *
- *     input  [batch, spatial.., feature]   kernel [spatial.., in, out]   result [batch, spatial.., out]
+ *     input  [batch, spatial.., feature]   kernel [spatial.., in, out]   result [batch, spatial..,
+ * out]
  *
  * Operands are packed into that order and into the accumulator's type. Feature groups split input
  * features and kernel outputs; batch groups split the batch and kernel outputs.
@@ -15,7 +16,7 @@
 #include "emulate/lower.h"
 
 struct conv {
-    int ns; /* spatial dimensions */
+    int ns;                   /* spatial dimensions */
     struct box lhs, rhs, out; /* packing (out: unpacking) */
     struct elem acc;
     const struct ew *lhs_conv, *rhs_conv, *out_conv;
@@ -25,29 +26,30 @@ struct conv {
 };
 
 /* acc[j] += x[c] * k[c * row + j] for c < nc, j < n: one position of input and kernel. */
-typedef void (*axpy_fn)(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n);
-#define AXPY(name, T)                                                                              \
-    static void name(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n)  \
-    {                                                                                              \
-        T *a = acc;                                                                                \
-        const T *v = x, *p = k;                                                                    \
-        for (int64_t c = 0; c < nc; c++, p += row)                                                 \
-            for (int64_t j = 0; j < n; j++)                                                        \
-                a[j] += v[c] * p[j];                                                               \
+typedef void (*axpy_fn)(void *acc, const void *x, const void *k, int64_t nc, int64_t row,
+                        int64_t n);
+#define AXPY(name, T)                                                                             \
+    static void name(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n) \
+    {                                                                                             \
+        T *a = acc;                                                                               \
+        const T *v = x, *p = k;                                                                   \
+        for (int64_t c = 0; c < nc; c++, p += row)                                                \
+            for (int64_t j = 0; j < n; j++)                                                       \
+                a[j] += v[c] * p[j];                                                              \
     }
 AXPY(axpy_f32, float)
 AXPY(axpy_f64, double)
 AXPY(axpy_u64, uint64_t)
-#define AXPY_PAIR(name, T)                                                                         \
-    static void name(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n)  \
-    {                                                                                              \
-        T *a = acc;                                                                                \
-        const T *v = x, *p = k;                                                                    \
-        for (int64_t c = 0; c < nc; c++, p += 2 * row, v += 2)                                     \
-            for (int64_t j = 0; j < n; j++) {                                                      \
-                a[2 * j] += v[0] * p[2 * j] - v[1] * p[2 * j + 1];                                 \
-                a[2 * j + 1] += v[0] * p[2 * j + 1] + v[1] * p[2 * j];                             \
-            }                                                                                      \
+#define AXPY_PAIR(name, T)                                                                        \
+    static void name(void *acc, const void *x, const void *k, int64_t nc, int64_t row, int64_t n) \
+    {                                                                                             \
+        T *a = acc;                                                                               \
+        const T *v = x, *p = k;                                                                   \
+        for (int64_t c = 0; c < nc; c++, p += 2 * row, v += 2)                                    \
+            for (int64_t j = 0; j < n; j++) {                                                     \
+                a[2 * j] += v[0] * p[2 * j] - v[1] * p[2 * j + 1];                                \
+                a[2 * j + 1] += v[0] * p[2 * j + 1] + v[1] * p[2 * j];                            \
+            }                                                                                     \
     }
 AXPY_PAIR(pair_f64, double)
 AXPY_PAIR(pair_u64, uint64_t)
@@ -74,8 +76,9 @@ static axpy_fn axpy_of(enum ctype ct)
 
 /* Adds one output position's contributions. o: its spatial index; in: this batch element's input;
  * out: its features. */
-static void conv_point(const struct conv *p, const int64_t *o, const char *in, const char *ker, char *out,
-                       int64_t first_out, int64_t nout, int64_t first_in, axpy_fn axpy, int size)
+static void conv_point(const struct conv *p, const int64_t *o, const char *in, const char *ker,
+                       char *out, int64_t first_out, int64_t nout, int64_t first_in, axpy_fn axpy,
+                       int size)
 {
     int64_t at[MAX_RANK] = { 0 };
     for (;;) {
@@ -102,8 +105,8 @@ static void conv_point(const struct conv *p, const int64_t *o, const char *in, c
     }
 }
 
-static void conv_loops(const struct conv *p, const char *in, const char *ker, char *out, axpy_fn axpy,
-                       int size)
+static void conv_loops(const struct conv *p, const char *in, const char *ker, char *out,
+                       axpy_fn axpy, int size)
 {
     int64_t groups = p->fgroups * p->bgroups, nout = p->cout / groups, in_pos = 1, out_pos = 1;
     for (int k = 0; k < p->ns; k++) {
@@ -117,7 +120,8 @@ static void conv_loops(const struct conv *p, const char *in, const char *ker, ch
             int64_t first_in = p->fgroups > 1 ? g * p->kin : 0;
             for (int64_t pos = 0; pos < out_pos; pos++) {
                 conv_point(p, o, in + from * in_pos * p->cin * size, ker,
-                           out + (b * out_pos + pos) * p->cout * size, g * nout, nout, first_in, axpy, size);
+                           out + (b * out_pos + pos) * p->cout * size, g * nout, nout, first_in,
+                           axpy, size);
                 for (int k = p->ns - 1; k >= 0; k--) {
                     if (++o[k] < p->out_sp[k])
                         break;
@@ -127,7 +131,8 @@ static void conv_loops(const struct conv *p, const char *in, const char *ker, ch
         }
 }
 
-/* ---- large ones: as matrix products ------------------------------------------------------------- */
+/* ---- large ones: as matrix products -------------------------------------------------------------
+ */
 
 /* Input offset (in positions) that output position o reads at kernel position `at`; -1: padding. */
 static int64_t input_position(const struct conv *p, const int64_t *o, const int64_t *at)
@@ -154,7 +159,8 @@ static bool next_position(int n, const int64_t *dims, int64_t *index)
 }
 
 /* One row: what one output position reads, kernel position by kernel position, padding as zeros. */
-static void patch_row(const struct conv *p, const int64_t *o, const char *in, int64_t first_in, char *row, int size)
+static void patch_row(const struct conv *p, const int64_t *o, const char *in, int64_t first_in,
+                      char *row, int size)
 {
     int64_t at[MAX_RANK] = { 0 };
     do {
@@ -168,8 +174,8 @@ static void patch_row(const struct conv *p, const int64_t *o, const char *in, in
 }
 
 /* The kernel of one group, in the order of a row, reversed dimensions turned round. */
-static char *group_kernel(const struct conv *p, const char *ker, int64_t first_out, int64_t nout, int size,
-                          struct arena *tmp)
+static char *group_kernel(const struct conv *p, const char *ker, int64_t first_out, int64_t nout,
+                          int size, struct arena *tmp)
 {
     int64_t at[MAX_RANK] = { 0 }, n = p->kin;
     for (int k = 0; k < p->ns; k++)
@@ -180,7 +186,8 @@ static char *group_kernel(const struct conv *p, const char *ker, int64_t first_o
         for (int k = 0; k < p->ns; k++)
             kpos = kpos * p->ker_sp[k] + (p->w[k].reversal ? p->ker_sp[k] - 1 - at[k] : at[k]);
         for (int64_t c = 0; c < p->kin; c++, to += nout * size)
-            memcpy(to, ker + ((kpos * p->kin + c) * p->cout + first_out) * size, (size_t)(nout * size));
+            memcpy(to, ker + ((kpos * p->kin + c) * p->cout + first_out) * size,
+                   (size_t)(nout * size));
     } while (next_position(p->ns, p->ker_sp, at));
     return all;
 }
@@ -193,9 +200,11 @@ static int64_t product_of(int n, const int64_t *v)
     return r;
 }
 
-static void conv_products(const struct conv *p, const char *in, const char *ker, char *out, int size)
+static void conv_products(const struct conv *p, const char *in, const char *ker, char *out,
+                          int size)
 {
-    int64_t groups = p->fgroups * p->bgroups, nout = p->cout / groups, in_pos = product_of(p->ns, p->in_sp);
+    int64_t groups = p->fgroups * p->bgroups, nout = p->cout / groups,
+            in_pos = product_of(p->ns, p->in_sp);
     int64_t out_pos = product_of(p->ns, p->out_sp), len = product_of(p->ns, p->ker_sp) * p->kin;
     int64_t rows = max_i64(1, min_i64(out_pos, ((int64_t)1 << 20) / (len * size + 1)));
     for (int64_t g = 0; g < groups; g++) {
@@ -209,14 +218,14 @@ static void conv_products(const struct conv *p, const char *in, const char *ker,
             for (int64_t first = 0; first < out_pos; first += rows) {
                 int64_t n = min_i64(rows, out_pos - first);
                 for (int64_t r = 0; r < n; r++) {
-                    patch_row(p, o, in + from * in_pos * p->cin * size, p->fgroups > 1 ? g * p->kin : 0,
-                              patches + r * len * size, size);
+                    patch_row(p, o, in + from * in_pos * p->cin * size,
+                              p->fgroups > 1 ? g * p->kin : 0, patches + r * len * size, size);
                     (void)next_position(p->ns, p->out_sp, o);
                 }
                 matmul(p->acc.ct, patches, false, kernel, false, sums, n, nout, len);
                 for (int64_t r = 0; r < n; r++)
-                    memcpy(out + ((b * out_pos + first + r) * p->cout + g * nout) * size, sums + r * nout * size,
-                           (size_t)(nout * size));
+                    memcpy(out + ((b * out_pos + first + r) * p->cout + g * nout) * size,
+                           sums + r * nout * size, (size_t)(nout * size));
             }
         }
         arena_close(&tmp);
@@ -227,7 +236,8 @@ static void conv_products(const struct conv *p, const char *in, const char *ker,
 static bool pays(const struct conv *p)
 {
     int64_t nout = p->cout / (p->fgroups * p->bgroups), len = product_of(p->ns, p->ker_sp) * p->kin;
-    double work = (double)p->out_batch * (double)product_of(p->ns, p->out_sp) * (double)len * (double)p->cout;
+    double work =
+        (double)p->out_batch * (double)product_of(p->ns, p->out_sp) * (double)len * (double)p->cout;
     return nout >= 4 && len >= 8 && work > 1e5;
 }
 

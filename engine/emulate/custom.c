@@ -1,5 +1,6 @@
-/* Custom calls that have a meaning here: annotations are copies; shard and full forms of one value are
- * where the two shapes agree (on one device a manual region's body has no meaning otherwise). */
+/* Custom calls that have a meaning here: annotations are copies; shard and full forms of one value
+ * are where the two shapes agree (on one device a manual region's body has no meaning otherwise).
+ */
 #include <string.h>
 
 #include "emulate/lower.h"
@@ -81,13 +82,16 @@ static bool lower_rotate(struct lowering *l)
 
 bool custom_call_known(const char *target)
 {
-    return is_copy(target) || strcmp(target, "TopK") == 0 || strcmp(target, "_SPMDInternalOp_RotateRight") == 0;
+    return is_copy(target) || strcmp(target, "TopK") == 0 ||
+           strcmp(target, "_SPMDInternalOp_RotateRight") == 0;
 }
 
 static bool is_boundary(const char *target)
 {
-    return strcmp(target, "SPMDFullToShardShape") == 0 || strcmp(target, "SPMDShardToFullShape") == 0 ||
-           strcmp(target, "xla.sdy.GlobalToLocalShape") == 0 || strcmp(target, "xla.sdy.LocalToGlobalShape") == 0;
+    return strcmp(target, "SPMDFullToShardShape") == 0 ||
+           strcmp(target, "SPMDShardToFullShape") == 0 ||
+           strcmp(target, "xla.sdy.GlobalToLocalShape") == 0 ||
+           strcmp(target, "xla.sdy.LocalToGlobalShape") == 0;
 }
 
 bool custom_call_changes_shape(const struct module *m, instr_id id)
@@ -98,8 +102,8 @@ bool custom_call_changes_shape(const struct module *m, instr_id id)
 }
 
 /* The sharding that makes one shape the shard of the other: as annotated, else as propagated. */
-static sharding_id boundary_sharding(const struct lowering *l, instr_id whole, const struct shape *full,
-                                     const struct shape *shard)
+static sharding_id boundary_sharding(const struct lowering *l, instr_id whole,
+                                     const struct shape *full, const struct shape *shard)
 {
     struct shardings *t = l->m->ir->shardings;
     sharding_id tries[2] = { instr_at(l->m, whole)->sharding, l->plan->manual[whole.i] };
@@ -117,7 +121,8 @@ static sharding_id boundary_sharding(const struct lowering *l, instr_id whole, c
 static bool lower_boundary(struct lowering *l, const char *target)
 {
     const struct shape *in = operand_shape(l, 0);
-    bool begins = strcmp(target, "SPMDFullToShardShape") == 0 || strcmp(target, "xla.sdy.GlobalToLocalShape") == 0;
+    bool begins = strcmp(target, "SPMDFullToShardShape") == 0 ||
+                  strcmp(target, "xla.sdy.GlobalToLocalShape") == 0;
     if (l->step->nin != 1 || l->shape->kind != SHAPE_ARRAY)
         return lower_missing(l, "a tuple at the border of a manual region");
     if (l->step->lin[0].count == l->step->lout[0].count) {
@@ -147,13 +152,15 @@ bool lower_custom_call(struct lowering *l)
     if (strcmp(target, "_SPMDInternalOp_RotateRight") == 0)
         return lower_rotate(l);
     if (!is_copy(target))
-        return diag_error(l->d, l->m->source, l->i->at, "cannot run custom call \"%s\": no kernel for it", target);
+        return diag_error(l->d, l->m->source, l->i->at,
+                          "cannot run custom call \"%s\": no kernel for it", target);
     if (l->plan->manual && is_boundary(target))
         return lower_boundary(l, target);
     for (uint32_t k = 0; k < l->step->nout; k++)
         if (k >= l->step->nin || l->step->lin[k].count != l->step->lout[k].count)
             return diag_error(l->d, l->m->source, l->i->at,
-                              "%s changes the shape: a manual region has no meaning on one device", target);
+                              "%s changes the shape: a manual region has no meaning on one device",
+                              target);
     l->alias = true;
     return true;
 }

@@ -1,9 +1,9 @@
 /* Matrix products, and dot by them.
  *
- * A dot is a batch of products [m,k] x [k,n] in row-major order of (batch, lhs free, rhs free), which
- * is its result's own order. Operands whose dimensions stand otherwise are packed first. f32 and f64
- * go to OpenBLAS where it pays, opened at the first product and kept to one thread; the rest are
- * plain loops. Integers are summed in 64 bits, which wraps to the same low bits.
+ * A dot is a batch of products [m,k] x [k,n] in row-major order of (batch, lhs free, rhs free),
+ * which is its result's own order. Operands whose dimensions stand otherwise are packed first. f32
+ * and f64 go to OpenBLAS where it pays, opened at the first product and kept to one thread; the
+ * rest are plain loops. Integers are summed in 64 bits, which wraps to the same low bits.
  */
 /* The vectorizer pays here, whatever the build's own level is. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -17,11 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- OpenBLAS ----------------------------------------------------------------------------------- */
+/* ---- OpenBLAS -----------------------------------------------------------------------------------
+ */
 
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
-typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int,
-                         float, float *, int);
+typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *,
+                         int, float, float *, int);
 typedef void (*dgemm_fn)(int, int, int, int, int, int, double, const double *, int, const double *,
                          int, double, double *, int);
 static sgemm_fn sgemm;
@@ -60,40 +61,41 @@ static bool blas(enum ctype ct, const void *a, bool ta, const void *b, bool tb, 
     int lda = (int)(ta ? m : k), ldb = (int)(tb ? k : n);
     sem_wait(&blas_callers);
     if (ct == CT_F32)
-        sgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, lda,
-              b, ldb, 0, c, (int)n);
+        sgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a,
+              lda, b, ldb, 0, c, (int)n);
     else
-        dgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, lda,
-              b, ldb, 0, c, (int)n);
+        dgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a,
+              lda, b, ldb, 0, c, (int)n);
     sem_post(&blas_callers);
     return true;
 }
 
-/* ---- plain loops -------------------------------------------------------------------------------- */
+/* ---- plain loops --------------------------------------------------------------------------------
+ */
 
-#define LOOPS(name, T)                                                                             \
-    static void name(const T *a, bool ta, const T *b, bool tb, T *c, int64_t m, int64_t n,         \
-                     int64_t k)                                                                    \
-    {                                                                                              \
-        memset(c, 0, (size_t)(m * n) * sizeof(T));                                                 \
-        for (int64_t i = 0; i < m; i++) {                                                          \
-            T *row = c + i * n;                                                                    \
-            if (tb) {                                                                              \
-                for (int64_t j = 0; j < n; j++) {                                                  \
-                    T sum = 0;                                                                     \
-                    for (int64_t q = 0; q < k; q++)                                                \
-                        sum += a[ta ? q * m + i : i * k + q] * b[j * k + q];                       \
-                    row[j] = sum;                                                                  \
-                }                                                                                  \
-                continue;                                                                          \
-            }                                                                                      \
-            for (int64_t q = 0; q < k; q++) {                                                      \
-                T x = a[ta ? q * m + i : i * k + q];                                               \
-                const T *from = b + q * n;                                                         \
-                for (int64_t j = 0; j < n; j++)                                                    \
-                    row[j] += x * from[j];                                                         \
-            }                                                                                      \
-        }                                                                                          \
+#define LOOPS(name, T)                                                                     \
+    static void name(const T *a, bool ta, const T *b, bool tb, T *c, int64_t m, int64_t n, \
+                     int64_t k)                                                            \
+    {                                                                                      \
+        memset(c, 0, (size_t)(m * n) * sizeof(T));                                         \
+        for (int64_t i = 0; i < m; i++) {                                                  \
+            T *row = c + i * n;                                                            \
+            if (tb) {                                                                      \
+                for (int64_t j = 0; j < n; j++) {                                          \
+                    T sum = 0;                                                             \
+                    for (int64_t q = 0; q < k; q++)                                        \
+                        sum += a[ta ? q * m + i : i * k + q] * b[j * k + q];               \
+                    row[j] = sum;                                                          \
+                }                                                                          \
+                continue;                                                                  \
+            }                                                                              \
+            for (int64_t q = 0; q < k; q++) {                                              \
+                T x = a[ta ? q * m + i : i * k + q];                                       \
+                const T *from = b + q * n;                                                 \
+                for (int64_t j = 0; j < n; j++)                                            \
+                    row[j] += x * from[j];                                                 \
+            }                                                                              \
+        }                                                                                  \
     }
 
 LOOPS(loops_f32, float)
@@ -101,21 +103,21 @@ LOOPS(loops_f64, double)
 LOOPS(loops_u64, uint64_t)
 
 /* Complex numbers as pairs: T double (c128) or uint64_t (ring). */
-#define PAIRS(name, T)                                                                             \
-    static void name(const T *a, bool ta, const T *b, bool tb, T *c, int64_t m, int64_t n,         \
-                     int64_t k)                                                                    \
-    {                                                                                              \
-        memset(c, 0, (size_t)(m * n) * 2 * sizeof(T));                                             \
-        for (int64_t i = 0; i < m; i++)                                                            \
-            for (int64_t q = 0; q < k; q++) {                                                      \
-                const T *x = a + 2 * (ta ? q * m + i : i * k + q);                                 \
-                for (int64_t j = 0; j < n; j++) {                                                  \
-                    const T *y = b + 2 * (tb ? j * k + q : q * n + j);                             \
-                    T *r = c + 2 * (i * n + j);                                                    \
-                    r[0] += x[0] * y[0] - x[1] * y[1];                                             \
-                    r[1] += x[0] * y[1] + x[1] * y[0];                                             \
-                }                                                                                  \
-            }                                                                                      \
+#define PAIRS(name, T)                                                                     \
+    static void name(const T *a, bool ta, const T *b, bool tb, T *c, int64_t m, int64_t n, \
+                     int64_t k)                                                            \
+    {                                                                                      \
+        memset(c, 0, (size_t)(m * n) * 2 * sizeof(T));                                     \
+        for (int64_t i = 0; i < m; i++)                                                    \
+            for (int64_t q = 0; q < k; q++) {                                              \
+                const T *x = a + 2 * (ta ? q * m + i : i * k + q);                         \
+                for (int64_t j = 0; j < n; j++) {                                          \
+                    const T *y = b + 2 * (tb ? j * k + q : q * n + j);                     \
+                    T *r = c + 2 * (i * n + j);                                            \
+                    r[0] += x[0] * y[0] - x[1] * y[1];                                     \
+                    r[1] += x[0] * y[1] + x[1] * y[0];                                     \
+                }                                                                          \
+            }                                                                              \
     }
 
 PAIRS(pairs_f64, double)
@@ -126,7 +128,8 @@ void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void 
 {
     if (m == 0 || n == 0)
         return;
-    if ((ct == CT_F32 || ct == CT_F64) && k && m * n * k > 4096 && blas(ct, a, ta, b, tb, c, m, n, k))
+    if ((ct == CT_F32 || ct == CT_F64) && k && m * n * k > 4096 &&
+        blas(ct, a, ta, b, tb, c, m, n, k))
         return;
     if (ct == CT_F32)
         loops_f32(a, ta, b, tb, c, m, n, k);
@@ -145,12 +148,17 @@ struct elem accumulator_of(struct elem e)
     switch ((int)e.ct) {
     case CT_SMALL: return elem_of(DTYPE_F32, EMU_FLOAT);
     case CT_C64: return elem_of(DTYPE_C128, EMU_FLOAT);
-    case CT_F32: case CT_F64: case CT_C128: case CT_RING: case CT_RINGC: return e;
+    case CT_F32:
+    case CT_F64:
+    case CT_C128:
+    case CT_RING:
+    case CT_RINGC: return e;
     default: return elem_of(DTYPE_S64, EMU_FLOAT);
     }
 }
 
-/* ---- dot ---------------------------------------------------------------------------------------- */
+/* ---- dot ----------------------------------------------------------------------------------------
+ */
 
 struct side {
     bool pack, trans;
@@ -182,9 +190,9 @@ static bool in_order(int nb, const int *b, int nx, const int *x, int ny, const i
 }
 
 /* rows: the free dimensions of the lhs, the contracted ones of the rhs; cols the others. */
-static void prepare_side(struct lowering *l, struct side *s, const struct shape *shape, struct elem e,
-                         struct elem acc, int nb, const int *b, int nr, const int *rows, int nc,
-                         const int *cols)
+static void prepare_side(struct lowering *l, struct side *s, const struct shape *shape,
+                         struct elem e, struct elem acc, int nb, const int *b, int nr,
+                         const int *rows, int nc, const int *cols)
 {
     if (e.ct != acc.ct)
         s->convert = ew_make(l->a, OP_CONVERT, e, acc, 0, 0);
@@ -232,16 +240,17 @@ static void run_dot(const struct step *s, void *const *out, const void *const *i
     char *c = p->out ? arena_alloc(&tmp, s->lout[0].count + 1, (size_t)p->acc.size) : out[0];
     for (int64_t k = 0; k < p->batch; k++)
         matmul(p->acc.ct, a + k * p->m * p->k * p->acc.size, p->lhs.trans,
-               b + k * p->k * p->n * p->acc.size, p->rhs.trans, c + k * p->m * p->n * p->acc.size, p->m,
-               p->n, p->k);
+               b + k * p->k * p->n * p->acc.size, p->rhs.trans, c + k * p->m * p->n * p->acc.size,
+               p->m, p->n, p->k);
     if (p->out)
         convert_elements(p->out, c, out[0], s->lout[0].count);
     arena_close(&tmp);
 }
 
-/* Result (b, i, j) is poisoned when anything in row (b, i) of the lhs or column (b, j) of the rhs is. */
-static void poison_side(const struct side *s, const struct leaf *leaf, const uint8_t *pin, bool rows,
-                        const struct dot *p, uint8_t *pout)
+/* Result (b, i, j) is poisoned when anything in row (b, i) of the lhs or column (b, j) of the rhs
+ * is. */
+static void poison_side(const struct side *s, const struct leaf *leaf, const uint8_t *pin,
+                        bool rows, const struct dot *p, uint8_t *pout)
 {
     struct arena tmp = { 0 };
     arena_open(&tmp);

@@ -1,5 +1,5 @@
-/* Emulated devices: runs a module on N devices (or an unpartitioned one on one), and proves that the
- * two agree (DESIGN.md section 5, internals.md section 4).
+/* Emulated devices: runs a module on N devices (or an unpartitioned one on one), and proves that
+ * the two agree (DESIGN.md section 5, internals.md section 4).
  */
 #ifndef GSPMD_EMULATE_EMULATE_H
 #define GSPMD_EMULATE_EMULATE_H
@@ -14,10 +14,11 @@ struct tensor {
     enum dtype dtype;
     int rank;
     int64_t *dims;
-    void *data;   /* malloc; one owner */
+    void *data; /* malloc; one owner */
     int64_t bytes;
     bool ring;
-    uint8_t *poison; /* one byte an element when padding is tracked: 1 = must not be seen; or NULL */
+    uint8_t
+        *poison; /* one byte an element when padding is tracked: 1 = must not be seen; or NULL */
 };
 
 void tensor_free(struct tensor *t); /* frees the insides, not t */
@@ -32,10 +33,10 @@ enum run_mode { RUN_FLOAT, RUN_RING };
 struct run_options {
     enum run_mode mode;
     int64_t ndevices;
-    int threads;          /* workers; 0: number of cores */
-    int64_t max_steps;    /* loop limit over all devices; 0: default */
-    int64_t max_bytes;    /* memory limit; 0: three quarters of physical memory */
-    bool poison;          /* track that padding never reaches a result */
+    int threads;            /* workers; 0: number of cores */
+    int64_t max_steps;      /* loop limit over all devices; 0: default */
+    int64_t max_bytes;      /* memory limit; 0: three quarters of physical memory */
+    bool poison;            /* track that padding never reaches a result */
     uint64_t schedule_seed; /* tests: random order of runnable devices; 0: plain */
 };
 
@@ -49,7 +50,7 @@ struct run_result {
     int64_t ndevices, nleaves;
     struct tensor *out; /* out[d * nleaves + leaf] */
     int64_t steps, peak_bytes;
-    uint64_t hash;      /* of all outputs; same for every thread count and schedule */
+    uint64_t hash; /* of all outputs; same for every thread count and schedule */
 };
 void run_result_free(struct run_result *r);
 
@@ -60,8 +61,14 @@ bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin
                 const struct run_options *o, struct run_result *out, struct tick *tick,
                 struct diag *d) MUST_CHECK;
 
+/* Whether a run of m with its inputs and outputs, and more bytes of the caller's, fits the memory
+ * limit of o; reported to d when not. To be asked before inputs are made. */
+bool run_fits(const struct module *m, const struct run_options *o, int64_t more, struct tick *tick,
+              struct diag *d) MUST_CHECK;
+
 /* Cuts a global array into a device's shard (padding: poison, NaN or odd large numbers), and joins
- * shards into the global array; join checks that copies agree (false: first difference reported). */
+ * shards into the global array; join checks that copies agree (false: first difference reported).
+ */
 bool tensor_cut(struct shardings *t, sharding_id s, const struct tensor *global, int64_t device,
                 struct tensor *out) MUST_CHECK;
 bool tensor_join(struct shardings *t, sharding_id s, int rank, const int64_t *dims,
@@ -74,7 +81,8 @@ bool run_program(const struct program *p, const struct tensor *global_in, int64_
                  const struct run_options *o, struct tensor **global_out, int64_t *nout,
                  bool *copies_equal, struct tick *tick, struct diag *d) MUST_CHECK;
 
-/* ---- verify ------------------------------------------------------------------------------------ */
+/* ---- verify ------------------------------------------------------------------------------------
+ */
 
 struct verify_output {
     int64_t index, differ;   /* elements that differ */
@@ -89,7 +97,7 @@ struct verify_result {
     uint64_t seed;
     int64_t noutputs;
     struct verify_output *outputs;
-    bool poisoned;           /* padding reached a result */
+    bool poisoned; /* padding reached a result */
     /* first difference, when found: an instruction of the *unpartitioned* working graph whose value
      * differs while its operands agree; none when only outputs could be compared */
     instr_id first;
@@ -105,7 +113,8 @@ bool verify_program(const struct propagation *pr, const struct program *p, enum 
                     uint64_t seed, int threads, struct verify_result *out, struct tick *tick,
                     struct diag *d) MUST_CHECK;
 
-/* ---- .npy files -------------------------------------------------------------------------------- */
+/* ---- .npy files --------------------------------------------------------------------------------
+ */
 
 /* NumPy's format; bf16, f8, f4 as raw bytes V2 / V1 (dtype from the wanted type), s4/u4 one a byte,
  * pred |b1. want: the type and shape that the program needs. */

@@ -5,17 +5,18 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- select ------------------------------------------------------------------------------------ */
+/* ---- select ------------------------------------------------------------------------------------
+ */
 
-#define SELECT(name, T)                                                                            \
-    static void name(const struct ew *e, void *out, const void *const *in, int64_t n)              \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        const uint8_t *p = in[0];                                                                  \
-        const T *a = in[1], *b = in[2];                                                            \
-        T *r = out;                                                                                \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            r[i] = p[i] ? a[i] : b[i];                                                             \
+#define SELECT(name, T)                                                               \
+    static void name(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                 \
+        (void)e;                                                                      \
+        const uint8_t *p = in[0];                                                     \
+        const T *a = in[1], *b = in[2];                                               \
+        T *r = out;                                                                   \
+        for (int64_t i = 0; i < n; i++)                                               \
+            r[i] = p[i] ? a[i] : b[i];                                                \
     }
 
 struct wide16 {
@@ -38,20 +39,33 @@ static ew_fn select_kernel(int size)
     }
 }
 
-/* ---- conversions ------------------------------------------------------------------------------- */
+/* ---- conversions -------------------------------------------------------------------------------
+ */
 
 static void load_ints(enum ctype ct, const void *in, int64_t *out, int64_t n)
 {
-#define EACH(T)                                                                                    \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        out[i] = (int64_t)((const T *)in)[i];                                                      \
+#define EACH(T)                               \
+    for (int64_t i = 0; i < n; i++)           \
+        out[i] = (int64_t)((const T *)in)[i]; \
     return
-    if (ct == CT_PRED || ct == CT_U8 || ct == CT_U4 || ct == CT_U2) { EACH(uint8_t); }
-    if (ct == CT_S8 || ct == CT_S4 || ct == CT_S2) { EACH(int8_t); }
-    if (ct == CT_S16) { EACH(int16_t); }
-    if (ct == CT_U16) { EACH(uint16_t); }
-    if (ct == CT_S32) { EACH(int32_t); }
-    if (ct == CT_U32) { EACH(uint32_t); }
+    if (ct == CT_PRED || ct == CT_U8 || ct == CT_U4 || ct == CT_U2) {
+        EACH(uint8_t);
+    }
+    if (ct == CT_S8 || ct == CT_S4 || ct == CT_S2) {
+        EACH(int8_t);
+    }
+    if (ct == CT_S16) {
+        EACH(int16_t);
+    }
+    if (ct == CT_U16) {
+        EACH(uint16_t);
+    }
+    if (ct == CT_S32) {
+        EACH(int32_t);
+    }
+    if (ct == CT_U32) {
+        EACH(uint32_t);
+    }
     EACH(int64_t);
 #undef EACH
 }
@@ -69,16 +83,28 @@ static int64_t cut_narrow(enum ctype ct, int64_t v)
 
 static void store_ints(enum ctype ct, const int64_t *in, void *out, int64_t n)
 {
-#define EACH(T, expr)                                                                              \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        ((T *)out)[i] = (T)(expr);                                                                 \
+#define EACH(T, expr)               \
+    for (int64_t i = 0; i < n; i++) \
+        ((T *)out)[i] = (T)(expr);  \
     return
-    if (ct == CT_PRED) { EACH(uint8_t, in[i] != 0); }
-    if (ct == CT_S2 || ct == CT_S4) { EACH(int8_t, cut_narrow(ct, in[i])); }
-    if (ct == CT_U2 || ct == CT_U4) { EACH(uint8_t, cut_narrow(ct, in[i])); }
-    if (ct == CT_S8 || ct == CT_U8) { EACH(uint8_t, in[i]); }
-    if (ct == CT_S16 || ct == CT_U16) { EACH(uint16_t, in[i]); }
-    if (ct == CT_S32 || ct == CT_U32) { EACH(uint32_t, in[i]); }
+    if (ct == CT_PRED) {
+        EACH(uint8_t, in[i] != 0);
+    }
+    if (ct == CT_S2 || ct == CT_S4) {
+        EACH(int8_t, cut_narrow(ct, in[i]));
+    }
+    if (ct == CT_U2 || ct == CT_U4) {
+        EACH(uint8_t, cut_narrow(ct, in[i]));
+    }
+    if (ct == CT_S8 || ct == CT_U8) {
+        EACH(uint8_t, in[i]);
+    }
+    if (ct == CT_S16 || ct == CT_U16) {
+        EACH(uint16_t, in[i]);
+    }
+    if (ct == CT_S32 || ct == CT_U32) {
+        EACH(uint32_t, in[i]);
+    }
     EACH(int64_t, in[i]);
 #undef EACH
 }
@@ -117,7 +143,8 @@ static void store_doubles(struct elem e, const double *in, void *out, int64_t n)
         f32_to_small(e.t, f, out, n);
 }
 
-static void ints_to_floats(struct elem from, struct elem to, const int64_t *in, void *out, int64_t n)
+static void ints_to_floats(struct elem from, struct elem to, const int64_t *in, void *out,
+                           int64_t n)
 {
     bool big = from.ct == CT_U64;
     if (to.ct == CT_F64) {
@@ -213,7 +240,8 @@ static void convert_complex(const struct ew *e, void *out, const void *const *in
     }
 }
 
-/* Ring mode: integers map to themselves, floats to floats likewise; back to integers the low bits. */
+/* Ring mode: integers map to themselves, floats to floats likewise; back to integers the low bits.
+ */
 static void convert_ring(const struct ew *e, void *out, const void *const *in, int64_t n)
 {
     struct elem from = e->in, to = e->out;
@@ -256,7 +284,8 @@ ew_fn convert_kernel(struct elem in, struct elem out)
     return convert_any;
 }
 
-/* ---- wrappers ---------------------------------------------------------------------------------- */
+/* ---- wrappers ----------------------------------------------------------------------------------
+ */
 
 /* Small floats: operands widened to f32, the f32 kernel, the result rounded once. */
 static void run_small(const struct ew *e, void *out, const void *const *in, int64_t n)
@@ -309,8 +338,11 @@ static ew_fn direct(enum op_kind op, struct elem in, struct elem out)
     if (op == OP_SELECT)
         return select_kernel(out.size);
     if (op == OP_BITCAST_CONVERT) { /* of equal widths; others are no matter of single elements */
-        bool ring = in.ct == CT_RING || out.ct == CT_RING || in.ct == CT_RINGC || out.ct == CT_RINGC;
-        return ring ? convert_kernel(in, out) : dtype_bits(in.t) == dtype_bits(out.t) ? copy_any : NULL;
+        bool ring =
+            in.ct == CT_RING || out.ct == CT_RING || in.ct == CT_RINGC || out.ct == CT_RINGC;
+        return ring                                    ? convert_kernel(in, out)
+               : dtype_bits(in.t) == dtype_bits(out.t) ? copy_any
+                                                       : NULL;
     }
     if (in.ct == CT_RING || in.ct == CT_RINGC)
         return ew_ring(op, in.ct);

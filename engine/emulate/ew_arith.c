@@ -9,60 +9,60 @@
 #include <math.h>
 #include <string.h>
 
-#define T int8_t
-#define U uint8_t
+#define T      int8_t
+#define U      uint8_t
 #define SIGNED 1
-#define N(x) s8_##x
+#define N(x)   s8_##x
 #include "emulate/kernels_int.h"
-#define T int16_t
-#define U uint16_t
+#define T      int16_t
+#define U      uint16_t
 #define SIGNED 1
-#define N(x) s16_##x
+#define N(x)   s16_##x
 #include "emulate/kernels_int.h"
-#define T int32_t
-#define U uint32_t
+#define T      int32_t
+#define U      uint32_t
 #define SIGNED 1
-#define N(x) s32_##x
+#define N(x)   s32_##x
 #include "emulate/kernels_int.h"
-#define T int64_t
-#define U uint64_t
+#define T      int64_t
+#define U      uint64_t
 #define SIGNED 1
-#define N(x) s64_##x
+#define N(x)   s64_##x
 #include "emulate/kernels_int.h"
-#define T uint8_t
-#define U uint8_t
+#define T      uint8_t
+#define U      uint8_t
 #define SIGNED 0
-#define N(x) u8_##x
+#define N(x)   u8_##x
 #include "emulate/kernels_int.h"
-#define T uint16_t
-#define U uint16_t
+#define T      uint16_t
+#define U      uint16_t
 #define SIGNED 0
-#define N(x) u16_##x
+#define N(x)   u16_##x
 #include "emulate/kernels_int.h"
-#define T uint32_t
-#define U uint32_t
+#define T      uint32_t
+#define U      uint32_t
 #define SIGNED 0
-#define N(x) u32_##x
+#define N(x)   u32_##x
 #include "emulate/kernels_int.h"
-#define T uint64_t
-#define U uint64_t
+#define T      uint64_t
+#define U      uint64_t
 #define SIGNED 0
-#define N(x) u64_##x
+#define N(x)   u64_##x
 #include "emulate/kernels_int.h"
 
 static const int32_t f32_top = INT32_MAX;
 static const int64_t f64_top = INT64_MAX;
-#define T float
-#define I int32_t
-#define K(c) c##f
+#define T       float
+#define I       int32_t
+#define K(c)    c##f
 #define M(name) name##f
-#define N(x) f32_##x
+#define N(x)    f32_##x
 #include "emulate/kernels_float.h"
-#define T double
-#define I int64_t
-#define K(c) c
+#define T       double
+#define I       int64_t
+#define K(c)    c
 #define M(name) name
-#define N(x) f64_##x
+#define N(x)    f64_##x
 #include "emulate/kernels_float.h"
 
 /* pred: 0 or 1 a byte; sums are `or`, products `and`. */
@@ -76,8 +76,8 @@ static void pred_not(const struct ew *e, void *out, const void *const *in, int64
 static enum op_kind pred_op(enum op_kind op)
 {
     static const uint16_t same[OP_COUNT] = {
-        [OP_ADD] = OP_OR,       [OP_MAXIMUM] = OP_OR, [OP_OR] = OP_OR,           [OP_MULTIPLY] = OP_AND,
-        [OP_MINIMUM] = OP_AND,  [OP_AND] = OP_AND,    [OP_XOR] = OP_XOR,         [OP_SUBTRACT] = OP_XOR,
+        [OP_ADD] = OP_OR,          [OP_MAXIMUM] = OP_OR,  [OP_OR] = OP_OR,   [OP_MULTIPLY] = OP_AND,
+        [OP_MINIMUM] = OP_AND,     [OP_AND] = OP_AND,     [OP_XOR] = OP_XOR, [OP_SUBTRACT] = OP_XOR,
         [OP_COMPARE] = OP_COMPARE, [OP_CLAMP] = OP_CLAMP,
     };
     return (enum op_kind)same[op];

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "emulate/ew.h"
 #include "emulate/cplx.h"
+#include "emulate/ew.h"
 
 typedef double complex cplx;
 
@@ -46,37 +46,58 @@ static cplx c_pow(cplx x, cplx y)
 
 static cplx c_unary(enum op_kind op, cplx x)
 {
-    if (op == OP_NEGATE) return -x;
-    if (op == OP_EXP) return cexp(x);
-    if (op == OP_EXPM1) return c_expm1(x);
-    if (op == OP_LOG) return clog(x);
-    if (op == OP_LOG1P) return c_log1p(x);
-    if (op == OP_LOGISTIC) return 1 / (1 + cexp(-x));
-    if (op == OP_SQRT) return csqrt(x);
-    if (op == OP_RSQRT) return 1 / csqrt(x);
-    if (op == OP_CBRT) return cpow(x, 1.0 / 3.0);
-    if (op == OP_SIGN) return c_sign(x);
-    if (op == OP_SINE) return csin(x);
-    if (op == OP_COSINE) return ccos(x);
-    if (op == OP_TAN) return ctan(x);
-    if (op == OP_TANH) return ctanh(x);
-    if (op == OP_SINH) return csinh(x);
-    if (op == OP_COSH) return ccosh(x);
-    if (op == OP_ASIN) return casin(x);
-    if (op == OP_ACOS) return cacos(x);
-    if (op == OP_ASINH) return casinh(x);
-    if (op == OP_ACOSH) return cacosh(x);
-    if (op == OP_ATANH) return catanh(x);
+    if (op == OP_NEGATE)
+        return -x;
+    if (op == OP_EXP)
+        return cexp(x);
+    if (op == OP_EXPM1)
+        return c_expm1(x);
+    if (op == OP_LOG)
+        return clog(x);
+    if (op == OP_LOG1P)
+        return c_log1p(x);
+    if (op == OP_LOGISTIC)
+        return 1 / (1 + cexp(-x));
+    if (op == OP_SQRT)
+        return csqrt(x);
+    if (op == OP_RSQRT)
+        return 1 / csqrt(x);
+    if (op == OP_CBRT)
+        return cpow(x, 1.0 / 3.0);
+    if (op == OP_SIGN)
+        return c_sign(x);
+    if (op == OP_SINE)
+        return csin(x);
+    if (op == OP_COSINE)
+        return ccos(x);
+    if (op == OP_TAN)
+        return ctan(x);
+    if (op == OP_TANH)
+        return ctanh(x);
+    if (op == OP_SINH)
+        return csinh(x);
+    if (op == OP_COSH)
+        return ccosh(x);
+    if (op == OP_ASIN)
+        return casin(x);
+    if (op == OP_ACOS)
+        return cacos(x);
+    if (op == OP_ASINH)
+        return casinh(x);
+    if (op == OP_ACOSH)
+        return cacosh(x);
+    if (op == OP_ATANH)
+        return catanh(x);
     return x;
 }
 
 static bool is_unary(enum op_kind op)
 {
     static const uint8_t yes[OP_COUNT] = {
-        [OP_NEGATE] = 1, [OP_EXP] = 1,  [OP_EXPM1] = 1, [OP_LOG] = 1,    [OP_LOG1P] = 1,
-        [OP_LOGISTIC] = 1, [OP_SQRT] = 1, [OP_RSQRT] = 1, [OP_CBRT] = 1, [OP_SIGN] = 1,
-        [OP_SINE] = 1,   [OP_COSINE] = 1, [OP_TAN] = 1,  [OP_TANH] = 1,  [OP_SINH] = 1,
-        [OP_COSH] = 1,   [OP_ASIN] = 1, [OP_ACOS] = 1,  [OP_ASINH] = 1,  [OP_ACOSH] = 1,
+        [OP_NEGATE] = 1,   [OP_EXP] = 1,    [OP_EXPM1] = 1, [OP_LOG] = 1,   [OP_LOG1P] = 1,
+        [OP_LOGISTIC] = 1, [OP_SQRT] = 1,   [OP_RSQRT] = 1, [OP_CBRT] = 1,  [OP_SIGN] = 1,
+        [OP_SINE] = 1,     [OP_COSINE] = 1, [OP_TAN] = 1,   [OP_TANH] = 1,  [OP_SINH] = 1,
+        [OP_COSH] = 1,     [OP_ASIN] = 1,   [OP_ACOS] = 1,  [OP_ASINH] = 1, [OP_ACOSH] = 1,
         [OP_ATANH] = 1,
     };
     return yes[op];

@@ -45,7 +45,8 @@ static void ring_is_finite(const struct ew *e, void *out, const void *const *in,
         ((uint8_t *)out)[i] = (ring_mix((uint64_t)e->op, (uint64_t)a[i], 0) & 1023) != 0;
 }
 
-/* ---- complex numbers: pairs -------------------------------------------------------------------- */
+/* ---- complex numbers: pairs --------------------------------------------------------------------
+ */
 
 static void pair_unary(const struct ew *e, void *out, const void *const *in, int64_t n)
 {

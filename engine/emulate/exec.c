@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one kernel step ---------------------------------------------------------------------------- */
+/* ---- one kernel step ----------------------------------------------------------------------------
+ */
 
 enum { FEW = 24 };
 
@@ -21,7 +22,8 @@ struct operands {
     bool poisoned;
 };
 
-static void operands_get(struct operands *o, struct arena *tmp, struct buf **slots, const struct step *s)
+static void operands_get(struct operands *o, struct arena *tmp, struct buf **slots,
+                         const struct step *s)
 {
     bool few = s->nin <= FEW && s->nout <= FEW;
     o->in = few ? o->in_few : ARENA_ARRAY(tmp, const void *, s->nin);
@@ -166,7 +168,8 @@ static void release_some(struct device *dev, const struct step *s, uint32_t from
     }
 }
 
-/* ---- control ------------------------------------------------------------------------------------ */
+/* ---- control ------------------------------------------------------------------------------------
+ */
 
 static void push(struct device *dev, const struct comp_plan *c)
 {
@@ -182,7 +185,8 @@ static void pass(struct device *dev, const struct comp_plan *c, const uint32_t *
 }
 
 /* A computation has ended: its results go to `out`, and nothing of it stays. */
-static void collect(struct run *r, struct device *dev, const struct comp_plan *c, const uint32_t *out)
+static void collect(struct run *r, struct device *dev, const struct comp_plan *c,
+                    const uint32_t *out)
 {
     for (uint32_t k = 0; k < c->nroots; k++) {
         buf_drop(&dev->pool, dev->slots[out[k]]);
@@ -217,7 +221,8 @@ static bool loop_limit(struct run *r, struct device *dev, const struct step *s)
     }
     if (atomic_fetch_add_explicit(&r->loops, 1, memory_order_relaxed) + 1 <= r->max_loops)
         return false;
-    run_fail(r, s->instr, "loop still runs after %" PRId64 " turns of all loops and devices together",
+    run_fail(r, s->instr,
+             "loop still runs after %" PRId64 " turns of all loops and devices together",
              r->max_loops);
     return true;
 }
@@ -288,7 +293,8 @@ static void run_call(struct run *r, struct device *dev, struct frame *f, const s
     f->pc++;
 }
 
-/* ---- small steps -------------------------------------------------------------------------------- */
+/* ---- small steps --------------------------------------------------------------------------------
+ */
 
 static void run_id(struct device *dev, const struct step *s)
 {
@@ -333,11 +339,13 @@ static void run_tap(struct run *r, struct device *dev, const struct step *s)
         leaves = ARENA_ARRAY(&tmp, struct buf *, s->nin);
     for (uint32_t k = 0; k < s->nin; k++)
         leaves[k] = dev->slots[s->in[k]];
-    r->observer->fn(r->observer->context, dev->id, s->instr, dev->tap_count[s->instr.i]++, s->nin, leaves);
+    r->observer->fn(r->observer->context, dev->id, s->instr, dev->tap_count[s->instr.i]++, s->nin,
+                    leaves);
     arena_close(&tmp);
 }
 
-/* ---- the device --------------------------------------------------------------------------------- */
+/* ---- the device ---------------------------------------------------------------------------------
+ */
 
 enum device_state device_run(struct run *r, struct device *dev)
 {
@@ -351,32 +359,19 @@ enum device_state device_run(struct run *r, struct device *dev)
         }
         const struct step *s = &f->plan->steps[f->pc];
         switch ((enum step_kind)s->kind) {
-        case STEP_KERNEL:
-            step_run(r->plan, &dev->pool, dev->slots, s);
-            break;
+        case STEP_KERNEL: step_run(r->plan, &dev->pool, dev->slots, s); break;
         case STEP_PARTITION_ID:
-        case STEP_REPLICA_ID:
-            run_id(dev, s);
-            break;
-        case STEP_WHILE:
-            run_while(r, dev, f, s);
-            continue;
+        case STEP_REPLICA_ID: run_id(dev, s); break;
+        case STEP_WHILE: run_while(r, dev, f, s); continue;
         case STEP_CONDITIONAL:
-        case STEP_CALL:
-            run_call(r, dev, f, s);
-            continue;
+        case STEP_CALL: run_call(r, dev, f, s); continue;
         case STEP_COLLECTIVE:
             if (collective_step(r, dev, s) == DEVICE_PARKED)
                 return DEVICE_PARKED;
             continue;
-        case STEP_CUT:
-            run_cut(r, dev, s);
-            break;
-        case STEP_TAP:
-            run_tap(r, dev, s);
-            break;
-        case STEP_TOKEN:
-            break;
+        case STEP_CUT: run_cut(r, dev, s); break;
+        case STEP_TAP: run_tap(r, dev, s); break;
+        case STEP_TOKEN: break;
         }
         step_release(dev->slots, &dev->pool, s);
         dev->steps++;

@@ -5,23 +5,23 @@
 
 /* Positions of start indices: every index of the indices array without its vector dimension. */
 struct indexing {
-    int nvec;                   /* entries of one start vector */
-    const int64_t *to_operand;  /* [nvec] operand dimension of each */
-    int64_t vec_stride;         /* between entries of a vector, in the indices array */
-    int nbatch;                 /* batch dimensions of the indices */
+    int nvec;                      /* entries of one start vector */
+    const int64_t *to_operand;     /* [nvec] operand dimension of each */
+    int64_t vec_stride;            /* between entries of a vector, in the indices array */
+    int nbatch;                    /* batch dimensions of the indices */
     int64_t *batch, *batch_stride; /* sizes, strides in the indices array */
-    int64_t *batch_other;       /* strides in the output (gather) or the updates (scatter) */
-    int *batch_operand;         /* operand batching dimension tied to it, or -1 */
-    int rank;                   /* of the operand */
-    int64_t *room;              /* [rank] largest start */
-    int64_t *strides;           /* [rank] of the operand */
-    struct box window;          /* one slice: dst = output/updates side, src = operand side */
+    int64_t *batch_other;          /* strides in the output (gather) or the updates (scatter) */
+    int *batch_operand;            /* operand batching dimension tied to it, or -1 */
+    int rank;                      /* of the operand */
+    int64_t *room;                 /* [rank] largest start */
+    int64_t *strides;              /* [rank] of the operand */
+    struct box window;             /* one slice: dst = output/updates side, src = operand side */
     int64_t window_count;
 };
 
 /* Offset of the start that vector `at` names; false: not wholly inside (and clamp is off). */
-static bool start_offset(const struct indexing *x, const struct leaf *l, const void *indices, int64_t at,
-                         const int64_t *batch_index, bool clamp, int64_t *out)
+static bool start_offset(const struct indexing *x, const struct leaf *l, const void *indices,
+                         int64_t at, const int64_t *batch_index, bool clamp, int64_t *out)
 {
     int64_t off = 0;
     for (int k = 0; k < x->nvec; k++) {
@@ -81,10 +81,11 @@ struct index_attrs {
     enum attr_key window_dims, gone_dims, map, operand_batching, indices_batching;
 };
 
-/* other: the output of a gather, the updates of a scatter. sizes: of the slice, by operand dimension. */
+/* other: the output of a gather, the updates of a scatter. sizes: of the slice, by operand
+ * dimension. */
 static bool make_indexing(struct lowering *l, struct indexing *x, const struct shape *operand,
-                          const struct shape *indices, const struct shape *other, const int64_t *sizes,
-                          const struct index_attrs *names)
+                          const struct shape *indices, const struct shape *other,
+                          const int64_t *sizes, const struct index_attrs *names)
 {
     int nw, ngone, nmap, nob, nib;
     const int64_t *window = instr_ints(l->i, names->window_dims, &nw);
@@ -93,7 +94,8 @@ static bool make_indexing(struct lowering *l, struct indexing *x, const struct s
     const int64_t *ob = instr_ints(l->i, names->operand_batching, &nob);
     const int64_t *ib = instr_ints(l->i, names->indices_batching, &nib);
     int ivd = (int)instr_int(l->i, ATTR_INDEX_VECTOR_DIM, indices->rank), r = indices->rank;
-    int64_t *istr = ARENA_ARRAY(l->a, int64_t, r + 1), *ostr = ARENA_ARRAY(l->a, int64_t, other->rank + 1);
+    int64_t *istr = ARENA_ARRAY(l->a, int64_t, r + 1),
+            *ostr = ARENA_ARRAY(l->a, int64_t, other->rank + 1);
     if (other->rank > MAX_RANK || operand->rank > MAX_RANK)
         return lower_missing(l, "this rank");
     row_strides(r, indices->dims, istr);
@@ -142,7 +144,8 @@ static bool make_indexing(struct lowering *l, struct indexing *x, const struct s
     return true;
 }
 
-/* ---- gather ------------------------------------------------------------------------------------- */
+/* ---- gather -------------------------------------------------------------------------------------
+ */
 
 static void run_gather(const struct step *s, void *const *out, const void *const *in)
 {
@@ -198,7 +201,8 @@ bool lower_gather(struct lowering *l)
     return true;
 }
 
-/* ---- scatter ------------------------------------------------------------------------------------ */
+/* ---- scatter ------------------------------------------------------------------------------------
+ */
 
 struct scatter {
     struct indexing x;
@@ -296,7 +300,8 @@ static void poison_scatter(const struct step *s, uint8_t *const *pout, const uin
 }
 
 /* An update window's sizes by operand dimension: 1 where inserted or batching. */
-static int64_t *window_sizes(struct lowering *l, const struct shape *operand, const struct shape *updates)
+static int64_t *window_sizes(struct lowering *l, const struct shape *operand,
+                             const struct shape *updates)
 {
     int nw, ni, nb, at = 0;
     const int64_t *window = instr_ints(l->i, ATTR_UPDATE_WINDOW_DIMS, &nw);
@@ -313,13 +318,15 @@ static int64_t *window_sizes(struct lowering *l, const struct shape *operand, co
 bool lower_scatter(struct lowering *l)
 {
     static const struct index_attrs names = { ATTR_UPDATE_WINDOW_DIMS, ATTR_INSERTED_WINDOW_DIMS,
-                                              ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, ATTR_INPUT_BATCHING_DIMS,
+                                              ATTR_SCATTER_DIMS_TO_OPERAND_DIMS,
+                                              ATTR_INPUT_BATCHING_DIMS,
                                               ATTR_SCATTER_INDICES_BATCHING_DIMS };
     struct step *s = l->step;
     struct scatter *p = ARENA_NEW(l->a, struct scatter);
     comp_id c;
     p->n = s->nin / 2;
-    if (s->nin % 2 == 0 || p->n > MAX_VARIADIC || s->nout != p->n || instr_called(l->m, l->id, &c, 1) != 1)
+    if (s->nin % 2 == 0 || p->n > MAX_VARIADIC || s->nout != p->n ||
+        instr_called(l->m, l->id, &c, 1) != 1)
         return lower_missing(l, "this form");
     const struct shape *operand = operand_shape(l, 0), *updates = operand_shape(l, p->n + 1);
     if (!make_indexing(l, &p->x, operand, operand_shape(l, p->n), updates,
@@ -329,7 +336,8 @@ bool lower_scatter(struct lowering *l)
     if (!r)
         return false;
     p->replace = p->n == 1 && r->nsteps == 0 && r->nroots == 1 && r->roots[0] == r->params[1];
-    if (p->n == 1 && r->simple && r->slots[r->roots[0]].t == s->lout[0].elem.t && s->lout[0].elem.ct != CT_SMALL)
+    if (p->n == 1 && r->simple && r->slots[r->roots[0]].t == s->lout[0].elem.t &&
+        s->lout[0].elem.ct != CT_SMALL)
         p->fold = fold_kernel(r->simple, s->lout[0].elem.ct);
     s->fn = run_scatter;
     s->poison = poison_scatter;

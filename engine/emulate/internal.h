@@ -1,13 +1,13 @@
 /* Inside the emulator: how elements are represented, what a plan is made of, and what kernels see.
  *
  * A module is lowered once (plan.c, lower_*.c): each computation becomes a list of steps with their
- * kernels and strides chosen. Devices are resumable states that run the shared plan (exec.c), parked
- * at collectives (collective.c); workers run devices (schedule.c). run.c and verify.c are the
- * public face.
+ * kernels and strides chosen. Devices are resumable states that run the shared plan (exec.c),
+ * parked at collectives (collective.c); workers run devices (schedule.c). run.c and verify.c are
+ * the public face.
  *
- * Values are flat lists of leaves. Each leaf lives in a *slot* of its device, a pointer to a counted
- * buffer. Tuples, tuple elements, copies and reshapes are names for slots that exist: they cost
- * nothing when the program runs.
+ * Values are flat lists of leaves. Each leaf lives in a *slot* of its device, a pointer to a
+ * counted buffer. Tuples, tuple elements, copies and reshapes are names for slots that exist: they
+ * cost nothing when the program runs.
  */
 #ifndef GSPMD_EMULATE_INTERNAL_H
 #define GSPMD_EMULATE_INTERNAL_H
@@ -19,21 +19,33 @@
 #include "base/fail.h"
 #include "emulate/emulate.h"
 
-/* ---- elements ---------------------------------------------------------------------------------- */
+/* ---- elements ----------------------------------------------------------------------------------
+ */
 
 enum emu_mode { EMU_FLOAT, EMU_RING };
 
 /* How one element lies in memory and which kernels compute on it. */
 enum ctype {
     CT_PRED,
-    CT_S2, CT_S4, /* one a byte, sign-extended */
-    CT_S8, CT_S16, CT_S32, CT_S64,
-    CT_U2, CT_U4,
-    CT_U8, CT_U16, CT_U32, CT_U64,
+    CT_S2,
+    CT_S4, /* one a byte, sign-extended */
+    CT_S8,
+    CT_S16,
+    CT_S32,
+    CT_S64,
+    CT_U2,
+    CT_U4,
+    CT_U8,
+    CT_U16,
+    CT_U32,
+    CT_U64,
     CT_SMALL, /* f16, bf16, f8, f4: computed in f32, strip by strip */
-    CT_F32, CT_F64, CT_C64, CT_C128,
-    CT_RING,   /* wrapping 64-bit integer in place of a float */
-    CT_RINGC,  /* a pair of them in place of a complex number */
+    CT_F32,
+    CT_F64,
+    CT_C64,
+    CT_C128,
+    CT_RING,  /* wrapping 64-bit integer in place of a float */
+    CT_RINGC, /* a pair of them in place of a complex number */
     CT_TOKEN,
     CT_COUNT
 };
@@ -50,27 +62,28 @@ static inline bool ct_is_int(enum ctype c)
     return c >= CT_S2 && c <= CT_U64;
 }
 
-#define STRIP 256 /* lanes that strip-wise code handles at a time */
+#define STRIP    256 /* lanes that strip-wise code handles at a time */
 #define MAX_RANK 64
 
 /* small.c: floats of fewer than 32 bits. */
 void small_to_f32(enum dtype t, const void *in, float *out, int64_t n);
 void f32_to_small(enum dtype t, const float *in, void *out, int64_t n);
-/* One value of any float type, as a double; and rounded to a type. */
+/* One value of any float type, as a double. */
 double real_load(enum dtype t, const void *p);
 void real_store(enum dtype t, double v, void *p);
-double real_max(enum dtype t);      /* largest finite value */
-int real_digits(enum dtype t);      /* bits of precision, the hidden one included */
-double real_round(enum dtype t, double v);
+double real_max(enum dtype t); /* largest finite value */
+int real_digits(enum dtype t); /* bits of precision, the hidden one included */
 /* Rounds a number of exponent and mantissa bits to narrower widths (reduce-precision). */
-uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_exponent, int to_mantissa);
+uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_exponent,
+                          int to_mantissa);
 
 /* ring.c: the fixed mixing functions. */
 int64_t ring_mix(uint64_t tag, uint64_t a, uint64_t b);
-int64_t ring_from_double(enum dtype t, double v); /* a constant */
+int64_t ring_from_double(enum dtype t, double v);                             /* a constant */
 void ring_from_floats(enum dtype t, const void *in, int64_t *out, int64_t n); /* complex: pairs */
 
-/* ---- elementwise kernels ----------------------------------------------------------------------- */
+/* ---- elementwise kernels -----------------------------------------------------------------------
+ */
 
 /* An elementwise operation over n contiguous elements. out may be one of in. */
 struct ew;
@@ -79,7 +92,7 @@ struct ew {
     ew_fn fn;
     enum op_kind op;
     int nin;
-    struct elem in, out; /* in: of the first data operand (select: the branches) */
+    struct elem in, out;    /* in: of the first data operand (select: the branches) */
     const struct ew *inner; /* what a strip-wise wrapper runs */
     int64_t a, b;           /* parameters: compare direction, reduce-precision widths */
 };
@@ -102,7 +115,8 @@ enum { DIR_EQ, DIR_NE, DIR_LT, DIR_LE, DIR_GT, DIR_GE, DIR_TOTAL = 8 };
 typedef void (*fold_fn)(void *acc, int64_t sa, const void *x, int64_t sx, int64_t n);
 fold_fn fold_kernel(enum op_kind op, enum ctype ct);
 
-/* ---- regions: reducers, comparators, map ------------------------------------------------------- */
+/* ---- regions: reducers, comparators, map -------------------------------------------------------
+ */
 
 struct region_step {
     const struct ew *ew;
@@ -121,8 +135,8 @@ struct region {
     const struct region_const {
         uint32_t slot;
         const void *value;
-    } *consts;
-    enum op_kind simple; /* root = op(parameter 0, parameter 1), one type: direct kernels */
+    } * consts;
+    enum op_kind simple;  /* root = op(parameter 0, parameter 1), one type: direct kernels */
     enum op_kind compare; /* OP_COMPARE: root = compare(parameter cmp_a, parameter cmp_b) */
     int cmp_a, cmp_b, cmp_dir;
 };
@@ -130,7 +144,6 @@ struct region {
 /* NULL: something in it has no kernel (reported to d). */
 const struct region *region_make(struct arena *a, const struct module *m, comp_id c,
                                  enum emu_mode mode, struct diag *d);
-/* Whether region_make would succeed; the first op it cannot do otherwise. */
 struct region_scratch {
     char **slots; /* [nslots], STRIP lanes each */
 };
@@ -139,7 +152,8 @@ void region_scratch(const struct region *r, struct arena *a, struct region_scrat
 void region_eval(const struct region *r, const struct region_scratch *s, const void *const *in,
                  void *const *out, int64_t n);
 
-/* ---- strided boxes ------------------------------------------------------------------------------ */
+/* ---- strided boxes ------------------------------------------------------------------------------
+ */
 
 /* A box of elements walked on two sides, strides in elements. Canonical after box_compact: no
  * dimension of size 1, neighbours merged where both sides allow. */
@@ -174,7 +188,8 @@ static inline bool dims_equal(const int64_t *a, const int64_t *b, int rank)
 void row_strides(int rank, const int64_t *dims, int64_t *strides);
 void fill_elements(void *dst, const void *value, int size, int64_t n);
 
-/* ---- buffers ------------------------------------------------------------------------------------ */
+/* ---- buffers ------------------------------------------------------------------------------------
+ */
 
 struct buf {
     _Atomic int32_t refs; /* pinned and borrowed ones start at 2, so that nobody writes in place */
@@ -182,7 +197,7 @@ struct buf {
     int64_t bytes;
     void *data;
     uint8_t *poison; /* malloc, one byte an element; NULL: clean */
-    double *bound;   /* malloc, one an element: how far another program's value may be; NULL: exact */
+    double *bound; /* malloc, one an element: how far another program's value may be; NULL: exact */
     struct buf *next; /* in a pool's free list */
 };
 
@@ -207,7 +222,8 @@ static inline bool buf_alone(struct buf *b)
 }
 void pool_free(struct pool *p);
 
-/* ---- plans -------------------------------------------------------------------------------------- */
+/* ---- plans --------------------------------------------------------------------------------------
+ */
 
 struct step;
 typedef void (*kernel_fn)(const struct step *s, void *const *out, const void *const *in);
@@ -240,24 +256,26 @@ struct leaf {
 
 struct step {
     uint8_t kind;
-    uint8_t inplace; /* bit k: operand k may become output 0 when it dies here and nobody shares it */
+    uint8_t
+        inplace; /* bit k: operand k may become output 0 when it dies here and nobody shares it */
     bool bound_raises; /* makes error bounds out of exact operands (sums) */
-    bool bilinear;          /* bound_sum: a product of operands 0 and 1, else linear in `data` */
-    uint64_t data;          /* bound_moved, bound_sum: bit k: operand k is moved or summed; the others
-                               say where (bit 63: all from 63 on) */
-    double reorder;         /* bound_sum: times S: what another order of the sum may change */
+    bool bilinear;     /* bound_sum: a product of operands 0 and 1, else linear in `data` */
+    uint64_t data;     /* bound_moved, bound_sum: bit k: operand k is moved or summed; the others
+                          say where (bit 63: all from 63 on) */
+    double reorder;    /* bound_sum: times S: what another order of the sum may change */
     instr_id instr;
     uint32_t nin, nout, nrelease, nrelease_in; /* release: operands first, then own results */
-    const uint32_t *in, *out, *release; /* slots */
+    const uint32_t *in, *out, *release;        /* slots */
     const struct leaf *lin, *lout;
     kernel_fn fn;
     poison_fn poison;
     bound_fn bound; /* NULL: a result is unknown when an operand is inexact */
-    const void *p; /* the kernel's own data; control: struct control; collective: struct coll */
+    const void *p;  /* the kernel's own data; control: struct control; collective: struct coll */
 };
 
 struct control {
-    const struct comp_plan **comps; /* while: condition, body; conditional: branches; call: callee */
+    const struct comp_plan *
+        *comps; /* while: condition, body; conditional: branches; call: callee */
     uint32_t ncomps;
     const uint32_t *arg_start; /* conditional: first operand leaf of each branch, in `in` */
     bool pred_index;           /* conditional on a pred: true first */
@@ -274,7 +292,7 @@ struct comp_plan {
     const uint32_t *roots;
     const struct leaf *lparams, *lroots;
     uint32_t slot0, nslots; /* its own slots: dropped at the end */
-    int64_t peak;           /* bytes of its slots and callees at the worst moment, parameters aside */
+    int64_t peak; /* bytes of its slots and callees at the worst moment, parameters aside */
     uint32_t ncollectives;
 };
 
@@ -287,8 +305,8 @@ struct cut {
 
 /* One collective's meaning on a given number of devices. collective.c */
 struct coll {
-    enum op_kind kind;  /* without -start */
-    uint32_t index;     /* its meetings' place: equal for instructions of one kind and channel */
+    enum op_kind kind; /* without -start */
+    uint32_t index;    /* its meetings' place: equal for instructions of one kind and channel */
     const struct region *reducer;
     fold_fn fold;       /* direct reducer; NULL: region */
     bool widen;         /* summed in f32 */
@@ -304,7 +322,7 @@ struct coll {
     const struct cut *join;  /* the end of a manual region */
     const struct coll_leaf {
         int64_t outer, in, out, inner; /* outer x size along dim x inner, of operand and result */
-    } *leaves;
+    } * leaves;
 };
 
 /* A value that is the same on every device and known before the program starts. */
@@ -328,12 +346,12 @@ struct plan {
     uint32_t nslots;
     VEC(struct const_slot) consts;
     int64_t const_bytes;
-    struct pool pool; /* of the constants */
-    const bool *slot_const;  /* [nslots] */
+    struct pool pool;       /* of the constants */
+    const bool *slot_const; /* [nslots] */
     uint32_t ncolls;
     const struct coll **colls; /* [ncolls] the first of each index */
-    int depth; /* deepest nesting of computations */
-    const uint8_t *taps; /* [ninstrs + 1] instructions to show, or NULL */
+    int depth;                 /* deepest nesting of computations */
+    const uint8_t *taps;       /* [ninstrs + 1] instructions to show, or NULL */
 };
 
 /* taps: instructions whose values are shown to the observer; NULL. See struct plan for the rest. */
@@ -348,7 +366,8 @@ struct plan *plan_make(const struct module *m, const struct plan_options *o, str
                        struct diag *d) MUST_CHECK;
 void plan_free(struct plan *p);
 
-/* ---- lowering ----------------------------------------------------------------------------------- */
+/* ---- lowering -----------------------------------------------------------------------------------
+ */
 
 struct lowering {
     struct plan *plan;
@@ -360,7 +379,7 @@ struct lowering {
     const struct shape *shape; /* of the instruction; arrays */
     struct step *step;         /* being made: in, out, leaves are set */
     struct planner *planner;
-    bool alias;                /* set by a handler: the result is operand 0's leaves, no step */
+    bool alias; /* set by a handler: the result is operand 0's leaves, no step */
 };
 
 /* A handler fills l->step (fn, p, ...) or sets alias. false: cannot, reported to l->d. */
@@ -404,7 +423,8 @@ void poison_clamp(const struct step *s, uint8_t *const *pout, const uint8_t *con
 void poison_logic(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
                   const void *const *in);
 
-/* ---- matrix products (dot.c) -------------------------------------------------------------------- */
+/* ---- matrix products (dot.c) --------------------------------------------------------------------
+ */
 
 /* c[m,n] += a[m,k] b[k,n], all dense row-major; ta: a is stored [k,m]; tb: b is stored [n,k].
  * ct: F32, F64, S64 (any integer), RING, C64, C128, RINGC, PRED. c is set to zero before. */
@@ -413,7 +433,8 @@ void matmul(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void 
 /* Type in which products of elements of type t are summed. */
 struct elem accumulator_of(struct elem e);
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------------
+ */
 
 /* Sees values as devices make them, on worker threads: own locking. nth: how often this device has
  * shown this instruction before. */
@@ -432,8 +453,8 @@ struct frame {
 
 enum device_state { DEVICE_READY, DEVICE_RUNNING, DEVICE_PARKED, DEVICE_DONE };
 
-/* One emulated device. Everything here is written by the worker that runs it, or, while it is parked
- * or ready, under the run's lock. */
+/* One emulated device. Everything here is written by the worker that runs it, or, while it is
+ * parked or ready, under the run's lock. */
 struct device {
     int64_t id, partition, replica;
     struct buf **slots;
@@ -451,8 +472,8 @@ struct device {
 /* Devices that meet in one collective of one group. Written under the run's lock, but for the last
  * to come, who has it and all members alone until they are ready again. */
 struct rendezvous {
-    const struct coll *coll;   /* NULL: nobody is here */
-    const struct step *step;   /* of the first to come */
+    const struct coll *coll; /* NULL: nobody is here */
+    const struct step *step; /* of the first to come */
     int64_t group, arrived, size;
     const struct step **steps; /* [size] by rank: where each is */
     struct device **members;   /* [size] by rank; NULL: not yet */
@@ -505,7 +526,8 @@ struct run_more {
     int64_t max_float_loops;
     bool *float_limit; /* set when a loop that ends on floats hit its limit */
     instr_id *control; /* set to a branch or loop that depended on padding; or NULL */
-    double ***bounds;  /* [nleaves] of device 0's outputs, NULL where exact; all malloc'ed; or NULL */
+    double **
+        *bounds; /* [nleaves] of device 0's outputs, NULL where exact; all malloc'ed; or NULL */
 };
 bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
               const struct run_options *o, const struct run_more *more, struct run_result *out,

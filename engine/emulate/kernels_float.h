@@ -1,52 +1,52 @@
 /* Floating-point kernels of one width: included for float and double with T, I (signed integer of
  * that width), K(constant), M(libm function) and N(name) defined. */
 
-#define UN(name, expr)                                                                             \
-    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n)           \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        T *r = out;                                                                                \
-        const T *a = in[0];                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T x = a[i];                                                                            \
-            r[i] = expr;                                                                           \
-        }                                                                                          \
+#define UN(name, expr)                                                                   \
+    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                    \
+        (void)e;                                                                         \
+        T *r = out;                                                                      \
+        const T *a = in[0];                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            T x = a[i];                                                                  \
+            r[i] = expr;                                                                 \
+        }                                                                                \
     }
-#define BIN(name, expr)                                                                            \
-    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n)           \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        T *r = out;                                                                                \
-        const T *a = in[0], *b = in[1];                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T x = a[i], y = b[i];                                                                  \
-            r[i] = expr;                                                                           \
-        }                                                                                          \
+#define BIN(name, expr)                                                                  \
+    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                    \
+        (void)e;                                                                         \
+        T *r = out;                                                                      \
+        const T *a = in[0], *b = in[1];                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            T x = a[i], y = b[i];                                                        \
+            r[i] = expr;                                                                 \
+        }                                                                                \
     }
 /* Sequential where the accumulator stays (sa = 0): the order of a sum is part of its value. */
-#define FOLD(name, expr)                                                                           \
-    static void N(fold_##name)(void *acc, int64_t sa, const void *xs, int64_t sx, int64_t n)       \
-    {                                                                                              \
-        T *r = acc;                                                                                \
-        const T *a = xs;                                                                           \
-        if (sa == 0) {                                                                             \
-            T x = *r;                                                                              \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                T y = a[i * sx];                                                                   \
-                x = expr;                                                                          \
-            }                                                                                      \
-            *r = x;                                                                                \
-        } else if (sa == 1 && sx == 1) {                                                           \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                T x = r[i], y = a[i];                                                              \
-                r[i] = expr;                                                                       \
-            }                                                                                      \
-        } else {                                                                                   \
-            for (int64_t i = 0; i < n; i++) {                                                      \
-                T x = r[i * sa], y = a[i * sx];                                                    \
-                r[i * sa] = expr;                                                                  \
-            }                                                                                      \
-        }                                                                                          \
+#define FOLD(name, expr)                                                                     \
+    static void N(fold_##name)(void *acc, int64_t sa, const void *xs, int64_t sx, int64_t n) \
+    {                                                                                        \
+        T *r = acc;                                                                          \
+        const T *a = xs;                                                                     \
+        if (sa == 0) {                                                                       \
+            T x = *r;                                                                        \
+            for (int64_t i = 0; i < n; i++) {                                                \
+                T y = a[i * sx];                                                             \
+                x = expr;                                                                    \
+            }                                                                                \
+            *r = x;                                                                          \
+        } else if (sa == 1 && sx == 1) {                                                     \
+            for (int64_t i = 0; i < n; i++) {                                                \
+                T x = r[i], y = a[i];                                                        \
+                r[i] = expr;                                                                 \
+            }                                                                                \
+        } else {                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                \
+                T x = r[i * sa], y = a[i * sx];                                              \
+                r[i * sa] = expr;                                                            \
+            }                                                                                \
+        }                                                                                    \
     }
 
 /* NaN on either side wins; of equal ones (0 and -0) the left. */
@@ -121,9 +121,9 @@ static void N(compare)(const struct ew *e, void *out, const void *const *in, int
 {
     const T *a = in[0], *b = in[1];
     uint8_t *r = out;
-#define EACH(f, op)                                                                                \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        r[i] = f(a[i]) op f(b[i]);                                                                 \
+#define EACH(f, op)                 \
+    for (int64_t i = 0; i < n; i++) \
+        r[i] = f(a[i]) op f(b[i]);  \
     return
     switch (e->a) {
     case DIR_EQ: EACH(, ==);
@@ -168,18 +168,47 @@ static void N(reduce_precision)(const struct ew *e, void *out, const void *const
 static ew_fn N(find)(enum op_kind op)
 {
     static const ew_fn table[OP_COUNT] = {
-        [OP_ABS] = N(abs), [OP_ACOS] = N(acos), [OP_ACOSH] = N(acosh), [OP_ASIN] = N(asin),
-        [OP_ASINH] = N(asinh), [OP_ATANH] = N(atanh), [OP_COSH] = N(cosh), [OP_SINH] = N(sinh),
-        [OP_CBRT] = N(cbrt), [OP_CEIL] = N(ceil), [OP_COSINE] = N(cosine), [OP_ERF] = N(erf),
-        [OP_EXP] = N(exp), [OP_EXPM1] = N(expm1), [OP_FLOOR] = N(floor), [OP_IMAG] = N(imag),
-        [OP_REAL] = N(copy), [OP_IS_FINITE] = N(is_finite), [OP_LOG] = N(log),
-        [OP_LOG1P] = N(log1p), [OP_LOGISTIC] = N(logistic), [OP_NEGATE] = N(negate),
-        [OP_ROUND_AFZ] = N(afz), [OP_ROUND_EVEN] = N(even), [OP_RSQRT] = N(rsqrt),
-        [OP_SIGN] = N(sign), [OP_SINE] = N(sine), [OP_SQRT] = N(sqrt), [OP_TAN] = N(tan),
-        [OP_TANH] = N(tanh), [OP_ADD] = N(add), [OP_SUBTRACT] = N(sub), [OP_MULTIPLY] = N(mul),
-        [OP_DIVIDE] = N(divide), [OP_REMAINDER] = N(remainder), [OP_POWER] = N(power),
-        [OP_ATAN2] = N(atan2), [OP_MAXIMUM] = N(max), [OP_MINIMUM] = N(min),
-        [OP_COMPARE] = N(compare), [OP_CLAMP] = N(clamp),
+        [OP_ABS] = N(abs),
+        [OP_ACOS] = N(acos),
+        [OP_ACOSH] = N(acosh),
+        [OP_ASIN] = N(asin),
+        [OP_ASINH] = N(asinh),
+        [OP_ATANH] = N(atanh),
+        [OP_COSH] = N(cosh),
+        [OP_SINH] = N(sinh),
+        [OP_CBRT] = N(cbrt),
+        [OP_CEIL] = N(ceil),
+        [OP_COSINE] = N(cosine),
+        [OP_ERF] = N(erf),
+        [OP_EXP] = N(exp),
+        [OP_EXPM1] = N(expm1),
+        [OP_FLOOR] = N(floor),
+        [OP_IMAG] = N(imag),
+        [OP_REAL] = N(copy),
+        [OP_IS_FINITE] = N(is_finite),
+        [OP_LOG] = N(log),
+        [OP_LOG1P] = N(log1p),
+        [OP_LOGISTIC] = N(logistic),
+        [OP_NEGATE] = N(negate),
+        [OP_ROUND_AFZ] = N(afz),
+        [OP_ROUND_EVEN] = N(even),
+        [OP_RSQRT] = N(rsqrt),
+        [OP_SIGN] = N(sign),
+        [OP_SINE] = N(sine),
+        [OP_SQRT] = N(sqrt),
+        [OP_TAN] = N(tan),
+        [OP_TANH] = N(tanh),
+        [OP_ADD] = N(add),
+        [OP_SUBTRACT] = N(sub),
+        [OP_MULTIPLY] = N(mul),
+        [OP_DIVIDE] = N(divide),
+        [OP_REMAINDER] = N(remainder),
+        [OP_POWER] = N(power),
+        [OP_ATAN2] = N(atan2),
+        [OP_MAXIMUM] = N(max),
+        [OP_MINIMUM] = N(min),
+        [OP_COMPARE] = N(compare),
+        [OP_CLAMP] = N(clamp),
         [OP_REDUCE_PRECISION] = N(reduce_precision),
     };
     return table[op];
@@ -188,7 +217,9 @@ static ew_fn N(find)(enum op_kind op)
 static fold_fn N(find_fold)(enum op_kind op)
 {
     static const fold_fn table[OP_COUNT] = {
-        [OP_ADD] = N(fold_add), [OP_MULTIPLY] = N(fold_mul), [OP_MAXIMUM] = N(fold_max),
+        [OP_ADD] = N(fold_add),
+        [OP_MULTIPLY] = N(fold_mul),
+        [OP_MAXIMUM] = N(fold_max),
         [OP_MINIMUM] = N(fold_min),
     };
     return table[op];

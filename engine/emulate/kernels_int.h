@@ -8,37 +8,37 @@ static inline U N(mask)(const struct ew *e)
     return (U)(w >= (int)(8 * sizeof(U)) ? (U)-1 : (U)((U)1 << w) - 1);
 }
 
-#define UN(name, expr)                                                                             \
-    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n)           \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        T *r = out;                                                                                \
-        const T *a = in[0];                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T x = a[i];                                                                            \
-            r[i] = (T)(expr);                                                                      \
-        }                                                                                          \
+#define UN(name, expr)                                                                   \
+    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                    \
+        (void)e;                                                                         \
+        T *r = out;                                                                      \
+        const T *a = in[0];                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            T x = a[i];                                                                  \
+            r[i] = (T)(expr);                                                            \
+        }                                                                                \
     }
-#define BIN(name, expr)                                                                            \
-    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n)           \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        T *r = out;                                                                                \
-        const T *a = in[0], *b = in[1];                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T x = a[i], y = b[i];                                                                  \
-            r[i] = (T)(expr);                                                                      \
-        }                                                                                          \
+#define BIN(name, expr)                                                                  \
+    static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                    \
+        (void)e;                                                                         \
+        T *r = out;                                                                      \
+        const T *a = in[0], *b = in[1];                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            T x = a[i], y = b[i];                                                        \
+            r[i] = (T)(expr);                                                            \
+        }                                                                                \
     }
-#define FOLD(name, expr)                                                                           \
-    static void N(fold_##name)(void *acc, int64_t sa, const void *xs, int64_t sx, int64_t n)       \
-    {                                                                                              \
-        T *r = acc;                                                                                \
-        const T *a = xs;                                                                           \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T x = r[i * sa], y = a[i * sx];                                                        \
-            r[i * sa] = (T)(expr);                                                                 \
-        }                                                                                          \
+#define FOLD(name, expr)                                                                     \
+    static void N(fold_##name)(void *acc, int64_t sa, const void *xs, int64_t sx, int64_t n) \
+    {                                                                                        \
+        T *r = acc;                                                                          \
+        const T *a = xs;                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            T x = r[i * sa], y = a[i * sx];                                                  \
+            r[i * sa] = (T)(expr);                                                           \
+        }                                                                                    \
     }
 
 /* Products of 16-bit types would be computed in int and overflow: widen to 64 bits, unsigned. */
@@ -66,7 +66,8 @@ static T N(rem)(T x, T y)
     return (T)(x % y);
 }
 
-/* As XLA's CPU has it: a negative power of anything but 1 is 0, and only 6 bits of the exponent count. */
+/* As XLA's CPU has it: a negative power of anything but 1 is 0, and only 6 bits of the exponent
+ * count. */
 static T N(pow)(T x, T y)
 {
 #if SIGNED
@@ -162,9 +163,9 @@ static void N(compare)(const struct ew *e, void *out, const void *const *in, int
 {
     const T *a = in[0], *b = in[1];
     uint8_t *r = out;
-#define EACH(op)                                                                                   \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        r[i] = a[i] op b[i];                                                                       \
+#define EACH(op)                    \
+    for (int64_t i = 0; i < n; i++) \
+        r[i] = a[i] op b[i];        \
     return
     switch (e->a & 7) {
     case DIR_EQ: EACH(==);
@@ -191,12 +192,28 @@ static void N(clamp)(const struct ew *e, void *out, const void *const *in, int64
 static ew_fn N(find)(enum op_kind op)
 {
     static const ew_fn table[OP_COUNT] = {
-        [OP_ABS] = N(abs), [OP_SIGN] = N(sign), [OP_NEGATE] = N(negate), [OP_NOT] = N(not),
-        [OP_POPCNT] = N(popcnt), [OP_CLZ] = N(clz), [OP_ADD] = N(add), [OP_SUBTRACT] = N(sub),
-        [OP_MULTIPLY] = N(mul), [OP_DIVIDE] = N(divide), [OP_REMAINDER] = N(remainder),
-        [OP_POWER] = N(power), [OP_MAXIMUM] = N(max), [OP_MINIMUM] = N(min), [OP_AND] = N(and),
-        [OP_OR] = N(or), [OP_XOR] = N(xor), [OP_SHIFT_LEFT] = N(shl), [OP_SHIFT_RIGHT_L] = N(shrl),
-        [OP_SHIFT_RIGHT_A] = N(shra), [OP_COMPARE] = N(compare), [OP_CLAMP] = N(clamp),
+        [OP_ABS] = N(abs),
+        [OP_SIGN] = N(sign),
+        [OP_NEGATE] = N(negate),
+        [OP_NOT] = N(not ),
+        [OP_POPCNT] = N(popcnt),
+        [OP_CLZ] = N(clz),
+        [OP_ADD] = N(add),
+        [OP_SUBTRACT] = N(sub),
+        [OP_MULTIPLY] = N(mul),
+        [OP_DIVIDE] = N(divide),
+        [OP_REMAINDER] = N(remainder),
+        [OP_POWER] = N(power),
+        [OP_MAXIMUM] = N(max),
+        [OP_MINIMUM] = N(min),
+        [OP_AND] = N(and),
+        [OP_OR] = N(or),
+        [OP_XOR] = N(xor),
+        [OP_SHIFT_LEFT] = N(shl),
+        [OP_SHIFT_RIGHT_L] = N(shrl),
+        [OP_SHIFT_RIGHT_A] = N(shra),
+        [OP_COMPARE] = N(compare),
+        [OP_CLAMP] = N(clamp),
     };
     return table[op];
 }
@@ -204,8 +221,8 @@ static ew_fn N(find)(enum op_kind op)
 static fold_fn N(find_fold)(enum op_kind op)
 {
     static const fold_fn table[OP_COUNT] = {
-        [OP_ADD] = N(fold_add), [OP_MULTIPLY] = N(fold_mul), [OP_MAXIMUM] = N(fold_max),
-        [OP_MINIMUM] = N(fold_min), [OP_AND] = N(fold_and), [OP_OR] = N(fold_or),
+        [OP_ADD] = N(fold_add),     [OP_MULTIPLY] = N(fold_mul), [OP_MAXIMUM] = N(fold_max),
+        [OP_MINIMUM] = N(fold_min), [OP_AND] = N(fold_and),      [OP_OR] = N(fold_or),
         [OP_XOR] = N(fold_xor),
     };
     return table[op];

@@ -1,14 +1,14 @@
 /* triangular-solve, cholesky and fft: in double whatever the type.
  *
- * In ring mode, where there is no division and no root of unity, each result is a mixture of all that
- * it depends on: the matrix and its own right-hand side, or its own transform's input.
+ * In ring mode, where there is no division and no root of unity, each result is a mixture of all
+ * that it depends on: the matrix and its own right-hand side, or its own transform's input.
  */
 #include <math.h>
 #include <string.h>
 
 #include "base/map.h"
-#include "emulate/lower.h"
 #include "emulate/cplx.h"
+#include "emulate/lower.h"
 
 typedef double complex cplx;
 
@@ -45,7 +45,8 @@ static void store_mixed(struct elem e, void *p, int64_t i, uint64_t a, uint64_t 
     memcpy((char *)p + i * e.size, v, (size_t)e.size);
 }
 
-/* ---- triangular-solve: op(a) x = b, or x op(a) = b ------------------------------------------------- */
+/* ---- triangular-solve: op(a) x = b, or x op(a) = b
+ * ------------------------------------------------- */
 
 struct solve {
     int64_t batch, n, m; /* a is n x n; b n x m (left) or m x n */
@@ -81,8 +82,8 @@ static void substitute(const struct solve *p, struct elem e, const void *a, cons
     }
 }
 
-static void mix_solution(const struct solve *p, struct elem e, const char *a, const char *b, char *x,
-                         int64_t first, int64_t stride)
+static void mix_solution(const struct solve *p, struct elem e, const char *a, const char *b,
+                         char *x, int64_t first, int64_t stride)
 {
     uint64_t h = hash_bytes(a, (size_t)(p->n * p->n * e.size), 1);
     for (int64_t k = 0; k < p->n; k++)
@@ -96,7 +97,8 @@ static void run_solve(const struct step *s, void *const *out, const void *const 
     const struct solve *p = s->p;
     struct elem e = s->lout[0].elem;
     for (int64_t q = 0; q < p->batch; q++) {
-        const char *a = (const char *)in[0] + q * p->n * p->n * e.size, *b = (const char *)in[1] + q * p->n * p->m * e.size;
+        const char *a = (const char *)in[0] + q * p->n * p->n * e.size,
+                   *b = (const char *)in[1] + q * p->n * p->m * e.size;
         char *x = (char *)out[0] + q * p->n * p->m * e.size;
         for (int64_t j = 0; j < p->m; j++) {
             int64_t first = p->left ? j : j * p->n, stride = p->left ? p->m : 1;
@@ -148,7 +150,8 @@ bool lower_triangular_solve(struct lowering *l)
     return true;
 }
 
-/* ---- cholesky -------------------------------------------------------------------------------------- */
+/* ---- cholesky
+ * -------------------------------------------------------------------------------------- */
 
 struct cholesky {
     int64_t batch, n;
@@ -191,7 +194,8 @@ static void run_cholesky(const struct step *s, void *const *out, const void *con
         memset(x, 0, (size_t)(p->n * p->n * e.size));
         for (int64_t i = 0; i < p->n; i++)
             for (int64_t j = 0; j <= i; j++)
-                store_mixed(e, x, p->lower ? i * p->n + j : j * p->n + i, h, (uint64_t)(i * p->n + j));
+                store_mixed(e, x, p->lower ? i * p->n + j : j * p->n + i, h,
+                            (uint64_t)(i * p->n + j));
     }
 }
 
@@ -227,10 +231,11 @@ bool lower_cholesky(struct lowering *l)
     return true;
 }
 
-/* ---- fft -------------------------------------------------------------------------------------------- */
+/* ---- fft
+ * -------------------------------------------------------------------------------------------- */
 
 struct fft {
-    int rank;           /* transformed dimensions: the last ones */
+    int rank; /* transformed dimensions: the last ones */
     int64_t length[3];
     int64_t batch;
     bool inverse, real_in, real_out;
@@ -265,7 +270,8 @@ static void transform(cplx *x, int64_t n, int64_t step, bool inverse, cplx *tmp)
     for (int64_t len = 2; len <= n; len *= 2)
         for (int64_t i = 0; i < n; i += len)
             for (int64_t k = 0; k < len / 2; k++) {
-                cplx u = tmp[i + k], v = tmp[i + k + len / 2] * cexp(CMPLX(0, turn * (double)k / (double)len));
+                cplx u = tmp[i + k],
+                     v = tmp[i + k + len / 2] * cexp(CMPLX(0, turn * (double)k / (double)len));
                 tmp[i + k] = u + v;
                 tmp[i + k + len / 2] = u - v;
             }

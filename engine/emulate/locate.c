@@ -1,9 +1,9 @@
 /* Where a difference begins: both runs once more, showing values on the way.
  *
- * A node of the program that serves instruction X, has X's sharding and the shape of its shard, stands
- * for X (the last such node: earlier ones are steps towards it). The one-device run keeps X's values;
- * each device's shards are compared with them as they appear. The first difference in the order of
- * the one-device run is an instruction whose operands agree.
+ * A node of the program that serves instruction X, has X's sharding and the shape of its shard,
+ * stands for X (the last such node: earlier ones are steps towards it). The one-device run keeps
+ * X's values; each device's shards are compared with them as they appear. The first difference in
+ * the order of the one-device run is an instruction whose operands agree.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ struct locating {
     const char *expected, *got;
 };
 
-/* Values of manual regions are one a device; others are the same everywhere: device 0's are kept. */
+/* Values of manual regions are one a device; others are the same everywhere: device 0's are kept.
+ */
 static bool one_a_device(const struct locating *l, instr_id i)
 {
     sharding_id s = l->v->pr->final[i.i];
@@ -44,7 +45,8 @@ static uint64_t event_key(instr_id i, int64_t nth, int64_t device)
     return hash_u64((uint64_t)i.i << 32 | (uint64_t)(nth & 0xffffffff)) + (uint64_t)device;
 }
 
-static void keep(void *context, int64_t device, instr_id instr, int64_t nth, uint32_t n, struct buf *const *leaves)
+static void keep(void *context, int64_t device, instr_id instr, int64_t nth, uint32_t n,
+                 struct buf *const *leaves)
 {
     struct locating *l = context;
     if (n != 1 || !leaves[0] || (device && !one_a_device(l, instr)))
@@ -70,20 +72,23 @@ static void differ_row(void *context, int64_t d, int64_t ds, int64_t s, int64_t 
 {
     struct differing *f = context;
     for (int64_t i = 0; i < n; i++, d += ds, s += ss)
-        if ((f->at < 0 || s < f->at) && (memcmp(f->want + s * f->size, f->got + d * f->size, (size_t)f->size) != 0 ||
-                                         (f->poison && f->poison[d]))) {
+        if ((f->at < 0 || s < f->at) &&
+            (memcmp(f->want + s * f->size, f->got + d * f->size, (size_t)f->size) != 0 ||
+             (f->poison && f->poison[d]))) {
             f->at = s;
             f->local = d;
         }
 }
 
-static struct differing first_difference(const struct locating *l, const struct shape *s, sharding_id sh,
-                                         const struct event *e, int64_t device, const struct buf *b, int size)
+static struct differing first_difference(const struct locating *l, const struct shape *s,
+                                         sharding_id sh, const struct event *e, int64_t device,
+                                         const struct buf *b, int size)
 {
     int64_t start[MAX_RANK], real[MAX_RANK], local[MAX_RANK];
     struct differing f = { e->value->data, b->data, b->poison, size, -1, -1 };
     struct arena tmp = { 0 };
-    if (!shard_window(l->v->p->module->ir->shardings, sh, s->rank, s->dims, device, start, real, local))
+    if (!shard_window(l->v->p->module->ir->shardings, sh, s->rank, s->dims, device, start, real,
+                      local))
         return f;
     arena_open(&tmp);
     struct box x = box_new(&tmp, s->rank);
@@ -99,18 +104,21 @@ static struct differing first_difference(const struct locating *l, const struct 
     return f;
 }
 
-static void compare(void *context, int64_t device, instr_id node, int64_t nth, uint32_t n, struct buf *const *leaves)
+static void compare(void *context, int64_t device, instr_id node, int64_t nth, uint32_t n,
+                    struct buf *const *leaves)
 {
     struct locating *l = context;
     uint64_t at;
     instr_id source = l->stands_for[node.i];
-    if (n != 1 || !leaves[0] || !map_get(&l->where, event_key(source, nth, one_a_device(l, source) ? device : 0), &at))
+    if (n != 1 || !leaves[0] ||
+        !map_get(&l->where, event_key(source, nth, one_a_device(l, source) ? device : 0), &at))
         return;
     const struct event *e = &l->events.v[at];
     const struct module *m = l->v->pr->graph->module;
     const struct shape *s = instr_shape(m, source);
     int size = elem_of(s->dtype, EMU_RING).size;
-    struct differing f = first_difference(l, s, l->v->p->node_sharding[node.i], e, device, leaves[0], size);
+    struct differing f =
+        first_difference(l, s, l->v->p->node_sharding[node.i], e, device, leaves[0], size);
     if (f.at < 0)
         return;
     pthread_mutex_lock(&l->lock);
@@ -127,7 +135,8 @@ static void compare(void *context, int64_t device, instr_id node, int64_t nth, u
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- which node stands for what ----------------------------------------------------------------- */
+/* ---- which node stands for what -----------------------------------------------------------------
+ */
 
 static bool stands(const struct verifying *v, instr_id node, instr_id source)
 {
@@ -167,7 +176,8 @@ static void choose(struct locating *l, uint8_t *whole, uint8_t *parts)
         }
 }
 
-/* ---- the runs ----------------------------------------------------------------------------------- */
+/* ---- the runs -----------------------------------------------------------------------------------
+ */
 
 static bool run_kept(struct locating *l, const uint8_t *taps, struct diag *d)
 {
@@ -198,7 +208,8 @@ static bool run_compared(struct locating *l, const uint8_t *taps, struct diag *d
     struct run_more more = { .observer = &o };
     struct run_options opt = verify_options(v, v->p->num_partitions);
     struct run_result r = { 0 };
-    bool ok = cuts_make(v->p, v->in, v->nin, &c, d) && run_plan(p, c.in, v->nin, &opt, &more, &r, v->tick, d);
+    bool ok = cuts_make(v->p, v->in, v->nin, &c, d) &&
+              run_plan(p, c.in, v->nin, &opt, &more, &r, v->tick, d);
     run_result_free(&r);
     cuts_free(&c);
     plan_free(p);

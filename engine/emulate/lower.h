@@ -27,10 +27,10 @@ struct meet window_meet(const struct window_dim *w, int64_t at, int64_t in_size,
 
 /* Folds row by row with a direct kernel or a region. */
 struct folding {
-    fold_fn fold;                /* direct; NULL: region */
+    fold_fn fold; /* direct; NULL: region */
     const struct region *region;
     struct region_scratch scratch;
-    int n;                       /* values folded together (region only) */
+    int n; /* values folded together (region only) */
     char *acc[16];
     const char *x[16];
     int size[16];

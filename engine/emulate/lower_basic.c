@@ -8,7 +8,9 @@
 int64_t read_index(struct elem e, const void *p, int64_t i)
 {
     switch ((int)e.ct) {
-    case CT_S8: case CT_S4: case CT_S2: return ((const int8_t *)p)[i];
+    case CT_S8:
+    case CT_S4:
+    case CT_S2: return ((const int8_t *)p)[i];
     case CT_S16: return ((const int16_t *)p)[i];
     case CT_S32: return ((const int32_t *)p)[i];
     case CT_U16: return ((const uint16_t *)p)[i];
@@ -79,7 +81,8 @@ bool lower_reduce_precision(struct lowering *l)
     return elementwise(l);
 }
 
-/* ---- select and clamp, whose control operands may be scalars ---------------------------------- */
+/* ---- select and clamp, whose control operands may be scalars ----------------------------------
+ */
 
 static void run_select_whole(const struct step *s, void *const *out, const void *const *in)
 {
@@ -136,7 +139,8 @@ bool lower_clamp(struct lowering *l)
     return true;
 }
 
-/* ---- iota -------------------------------------------------------------------------------------- */
+/* ---- iota --------------------------------------------------------------------------------------
+ */
 
 struct iota {
     int64_t outer, n, inner;
@@ -165,7 +169,8 @@ bool lower_iota(struct lowering *l)
     p->outer = p->inner = p->n = 1;
     for (int k = 0; k < l->shape->rank; k++)
         *(k < dim ? &p->outer : k > dim ? &p->inner : &p->n) *= l->shape->dims[k];
-    p->convert = ew_make(l->a, OP_CONVERT, elem_of(DTYPE_S64, l->plan->mode), l->step->lout[0].elem, 0, 0);
+    p->convert =
+        ew_make(l->a, OP_CONVERT, elem_of(DTYPE_S64, l->plan->mode), l->step->lout[0].elem, 0, 0);
     if (!p->convert)
         return lower_missing(l, "this element type");
     l->step->fn = run_iota;
@@ -173,7 +178,8 @@ bool lower_iota(struct lowering *l)
     return true;
 }
 
-/* ---- names for the operand --------------------------------------------------------------------- */
+/* ---- names for the operand ---------------------------------------------------------------------
+ */
 
 bool lower_copy(struct lowering *l)
 {
@@ -224,7 +230,8 @@ bool lower_token(struct lowering *l)
     return true;
 }
 
-/* ---- bitcasts ---------------------------------------------------------------------------------- */
+/* ---- bitcasts ----------------------------------------------------------------------------------
+ */
 
 static void run_bytes(const struct step *s, void *const *out, const void *const *in)
 {
@@ -259,7 +266,8 @@ static void run_ring_bits(const struct step *s, void *const *out, const void *co
             v = ring_mix(OP_BITCAST_CONVERT, (uint64_t)part, (uint64_t)(i % (b / a)));
         } else {
             for (int64_t k = 0; k < a / b; k++) {
-                convert_elements(conv[1], (const char *)in[0] + (i * (a / b) + k) * from.size, &part, 1);
+                convert_elements(conv[1], (const char *)in[0] + (i * (a / b) + k) * from.size,
+                                 &part, 1);
                 v = ring_mix(OP_BITCAST_CONVERT, (uint64_t)v, (uint64_t)part);
             }
         }
@@ -297,13 +305,95 @@ bool lower_bitcast_convert(struct lowering *l)
     return true;
 }
 
-/* Optimised dumps: the same bytes under another shape. Layouts matter there: an element keeps its
- * place in memory, so the logical order changes when the layouts are no row-major ones. */
+/* Optimised dumps: the same bytes under another shape. An element keeps its place in memory, so
+ * where a layout is not row-major the logical order changes: first into the operand's order in
+ * memory, then out of the result's. */
+struct relayout {
+    struct box pack, unpack;
+};
+
+/* Order of dimensions in memory, major first, as the layout's text gives it (minor first). False:
+ * row-major, or none given. */
+static bool layout_order(const struct lowering *l, const struct shape *s, int *order)
+{
+    const char *text = s->layout.i ? name_text(l->m->ir, s->layout) : "";
+    bool plain = true;
+    int n = 0;
+    while (n < s->rank) {
+        int64_t d;
+        size_t used = parse_i64(text, strlen(text), &d);
+        if (!used || d < 0 || d >= s->rank)
+            return false;
+        order[s->rank - 1 - n++] = (int)d;
+        plain &= d == s->rank - n;
+        text += used;
+        text += *text == ',';
+    }
+    return !plain;
+}
+
+/* Between an array in logical order and the same elements as memory has them. */
+static struct box memory_box(struct lowering *l, const struct shape *s, const int *order,
+                             bool unpack)
+{
+    struct box b = box_new(l->a, s->rank);
+    int64_t *strides = ARENA_ARRAY(l->a, int64_t, s->rank + 1);
+    row_strides(s->rank, s->dims, strides);
+    for (int k = 0; k < s->rank; k++) {
+        b.dims[k] = s->dims[order[k]];
+        (unpack ? b.dst : b.src)[k] = strides[order[k]];
+    }
+    row_strides(s->rank, b.dims, unpack ? b.src : b.dst);
+    box_compact(&b);
+    return b;
+}
+
+static void relayout(const struct relayout *p, void *out, const void *in, int size, int64_t n)
+{
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    void *memory = arena_alloc(&tmp, n + 1, (size_t)size);
+    box_copy(&p->pack, memory, in, size);
+    box_copy(&p->unpack, out, memory, size);
+    arena_close(&tmp);
+}
+
+static void run_relayout(const struct step *s, void *const *out, const void *const *in)
+{
+    relayout(s->p, out[0], in[0], s->lout[0].elem.size, s->lout[0].count);
+}
+
+static void poison_relayout(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
+                            const void *const *in)
+{
+    (void)in;
+    relayout(s->p, pout[0], pin[0], 1, s->lout[0].count);
+}
+
 bool lower_bitcast(struct lowering *l)
 {
     const struct shape *from = operand_shape(l, 0);
+    int a[MAX_RANK], b[MAX_RANK];
     if (from->dtype != l->shape->dtype)
         return lower_bitcast_convert(l);
-    l->alias = true;
+    if (from->rank > MAX_RANK || l->shape->rank > MAX_RANK)
+        return lower_missing(l, "this rank");
+    bool in = layout_order(l, from, a), out = layout_order(l, l->shape, b);
+    if (!in && !out) {
+        l->alias = true;
+        return true;
+    }
+    for (int k = 0; !in && k < from->rank; k++)
+        a[k] = k;
+    for (int k = 0; !out && k < l->shape->rank; k++)
+        b[k] = k;
+    struct relayout *p = ARENA_NEW(l->a, struct relayout);
+    p->pack = memory_box(l, from, a, false);
+    p->unpack = memory_box(l, l->shape, b, true);
+    l->step->fn = run_relayout;
+    l->step->poison = poison_relayout;
+    l->step->bound = bound_moved;
+    l->step->data = 1;
+    l->step->p = p;
     return true;
 }

@@ -121,7 +121,8 @@ bool lower_slice(struct lowering *l)
     return true;
 }
 
-/* ---- concatenate ------------------------------------------------------------------------------- */
+/* ---- concatenate -------------------------------------------------------------------------------
+ */
 
 static void run_concat(const struct step *s, void *const *out, const void *const *in)
 {
@@ -168,7 +169,8 @@ bool lower_concatenate(struct lowering *l)
     return true;
 }
 
-/* ---- pad --------------------------------------------------------------------------------------- */
+/* ---- pad ---------------------------------------------------------------------------------------
+ */
 
 static void run_pad(const struct step *s, void *const *out, const void *const *in)
 {
@@ -218,7 +220,8 @@ bool lower_pad(struct lowering *l)
     return true;
 }
 
-/* ---- dynamic slices ---------------------------------------------------------------------------- */
+/* ---- dynamic slices ----------------------------------------------------------------------------
+ */
 
 /* Where a dynamic slice starts, as an offset into the big array: starts are clamped so that the
  * whole slice lies inside. */
@@ -242,7 +245,8 @@ static int64_t dynamic_offset(const struct step *s, const struct dynamic *p, con
     return at;
 }
 
-static bool starts_poisoned(const struct step *s, const struct dynamic *p, const uint8_t *const *pin)
+static bool starts_poisoned(const struct step *s, const struct dynamic *p,
+                            const uint8_t *const *pin)
 {
     for (uint32_t k = p->first; k < s->nin; k++)
         if (pin[k] && memchr(pin[k], 1, (size_t)s->lin[k].count))

@@ -49,11 +49,13 @@ void fold_row(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss, int64
     }
 }
 
-/* ---- reduce ------------------------------------------------------------------------------------ */
+/* ---- reduce ------------------------------------------------------------------------------------
+ */
 
 struct reduce {
-    struct box box; /* dst: output (0 along reduced dimensions), src: input; row-major over the input */
-    uint32_t n;     /* operands; as many initial values */
+    struct box
+        box;    /* dst: output (0 along reduced dimensions), src: input; row-major over the input */
+    uint32_t n; /* operands; as many initial values */
     fold_fn fold;
     const struct ew *widen, *narrow; /* small floats are summed in f32 */
     const struct region *region;
@@ -153,7 +155,8 @@ static void run_reduce_region(const struct step *s, void *const *out, const void
             void *res[MAX_VARIADIC];
             for (uint32_t k = 0; k < p->n; k++) {
                 int size = s->lout[k].elem.size;
-                gather_lanes(scratch.slots[p->region->params[p->n + k]], in[k], kept, reduced[r], n, size);
+                gather_lanes(scratch.slots[p->region->params[p->n + k]], in[k], kept, reduced[r], n,
+                             size);
                 args[k] = res[k] = (char *)out[k] + at * size;
                 args[p->n + k] = NULL;
             }
@@ -279,7 +282,8 @@ bool lower_reduce(struct lowering *l)
     return true;
 }
 
-/* ---- windows ------------------------------------------------------------------------------------ */
+/* ---- windows ------------------------------------------------------------------------------------
+ */
 
 const struct window *window_of(struct lowering *l, int rank)
 {
@@ -288,7 +292,8 @@ const struct window *window_of(struct lowering *l, int rank)
         return a->window;
     struct window_dim *dims = ARENA_ARRAY(l->a, struct window_dim, rank + 1);
     for (int k = 0; k < rank; k++)
-        dims[k] = (struct window_dim){ .size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1 };
+        dims[k] =
+            (struct window_dim){ .size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1 };
     struct window *w = ARENA_NEW(l->a, struct window);
     w->rank = rank;
     w->dims = dims;
@@ -417,8 +422,8 @@ static void poison_window(const struct step *s, uint8_t *const *pout, const uint
         memcpy(pout[k], pout[0], (size_t)s->lout[0].count);
 }
 
-static void bound_window_extreme(const struct step *s, double *const *eout, const double *const *ein,
-                                 const void *const *in, void *const *out)
+static void bound_window_extreme(const struct step *s, double *const *eout,
+                                 const double *const *ein, const void *const *in, void *const *out)
 {
     (void)in;
     (void)out;
@@ -481,7 +486,8 @@ bool lower_reduce_window(struct lowering *l)
     return true;
 }
 
-/* ---- select-and-scatter ------------------------------------------------------------------------- */
+/* ---- select-and-scatter -------------------------------------------------------------------------
+ */
 
 struct scan {
     const struct region *select, *scatter;
@@ -628,7 +634,8 @@ bool lower_select_and_scatter(struct lowering *l)
     return true;
 }
 
-/* ---- map ---------------------------------------------------------------------------------------- */
+/* ---- map ----------------------------------------------------------------------------------------
+ */
 
 static void run_map(const struct step *s, void *const *out, const void *const *in)
 {

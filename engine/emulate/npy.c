@@ -1,5 +1,5 @@
-/* NumPy's .npy files: read with the type and shape that the program wants, written the way numpy.load
- * reads them. Types that NumPy does not know travel as raw bytes (V2, V1). */
+/* NumPy's .npy files: read with the type and shape that the program wants, written the way
+ * numpy.load reads them. Types that NumPy does not know travel as raw bytes (V2, V1). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static void descr_of(enum dtype t, char *out, size_t n)
     if (k == DTYPE_KIND_PRED)
         snprintf(out, n, "|b1");
     else if (k == DTYPE_KIND_SIGNED || k == DTYPE_KIND_UNSIGNED)
-        snprintf(out, n, "%c%c%d", bytes == 1 ? '|' : '<', k == DTYPE_KIND_SIGNED ? 'i' : 'u', bytes);
+        snprintf(out, n, "%c%c%d", bytes == 1 ? '|' : '<', k == DTYPE_KIND_SIGNED ? 'i' : 'u',
+                 bytes);
     else if (k == DTYPE_KIND_COMPLEX)
         snprintf(out, n, "<c%d", bytes);
     else if (t == DTYPE_F16 || t == DTYPE_F32 || t == DTYPE_F64)
@@ -44,7 +45,15 @@ bool npy_write(const char *path, const struct tensor *t, struct diag *d)
     FILE *f = fopen(path, "wb");
     bool ok = f != NULL;
     if (f) {
-        unsigned char head[10] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(h.n & 255),
+        unsigned char head[10] = { 0x93,
+                                   'N',
+                                   'U',
+                                   'M',
+                                   'P',
+                                   'Y',
+                                   1,
+                                   0,
+                                   (unsigned char)(h.n & 255),
                                    (unsigned char)(h.n >> 8) };
         ok = fwrite(head, 1, 10, f) == 10 && fwrite(h.s, 1, h.n, f) == h.n &&
              fwrite(t->data, 1, (size_t)t->bytes, f) == (size_t)t->bytes;
@@ -54,7 +63,8 @@ bool npy_write(const char *path, const struct tensor *t, struct diag *d)
     return ok || diag_error(d, NULL, nowhere, "%s cannot be written", path);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------
+ */
 
 struct header {
     char kind, order; /* f, i, u, b, c, V; '<', '>', '|' */
@@ -122,7 +132,8 @@ static enum dtype file_dtype(const struct header *h, enum dtype want)
         return h->size == dtype_bytes(want) ? want : DTYPE_NONE;
     for (int t = 1; t < DTYPE_COUNT; t++) {
         enum dtype x = (enum dtype)t;
-        bool known = dtype_kind(x) != DTYPE_KIND_FLOAT || x == DTYPE_F16 || x == DTYPE_F32 || x == DTYPE_F64;
+        bool known =
+            dtype_kind(x) != DTYPE_KIND_FLOAT || x == DTYPE_F16 || x == DTYPE_F32 || x == DTYPE_F64;
         if (known && dtype_bits(x) >= 8 && numpy_kind(x) == h->kind && dtype_bytes(x) == h->size)
             return x;
     }
@@ -167,19 +178,21 @@ static void from_fortran(const struct header *h, char *data, int size, struct ar
     box_copy(&b, data, copy, size);
 }
 
-static bool take_body(FILE *f, const struct header *h, enum dtype from, struct tensor *out, const char *path,
-                      struct arena *tmp, struct diag *d)
+static bool take_body(FILE *f, const struct header *h, enum dtype from, struct tensor *out,
+                      const char *path, struct arena *tmp, struct diag *d)
 {
     int64_t n;
     if (!product_ok(h->dims, h->rank, &n) || n < 0 || n > INT64_MAX / 64)
         return diag_error(d, NULL, nowhere, "%s: the shape is too large", path);
-    if (h->rank != out->rank || (h->rank && memcmp(h->dims, out->dims, (size_t)h->rank * sizeof(int64_t)))) {
+    if (h->rank != out->rank ||
+        (h->rank && memcmp(h->dims, out->dims, (size_t)h->rank * sizeof(int64_t)))) {
         struct str a = STR_IN(tmp), b = STR_IN(tmp);
         for (int k = 0; k < h->rank; k++)
             str_addf(&a, "%s%" PRId64, k ? "," : "", h->dims[k]);
         for (int k = 0; k < out->rank; k++)
             str_addf(&b, "%s%" PRId64, k ? "," : "", out->dims[k]);
-        return diag_error(d, NULL, nowhere, "%s: shape [%s], the program wants [%s]", path, str_text(&a), str_text(&b));
+        return diag_error(d, NULL, nowhere, "%s: shape [%s], the program wants [%s]", path,
+                          str_text(&a), str_text(&b));
     }
     char *raw = arena_alloc(tmp, n + 1, (size_t)h->size);
     if (fread(raw, (size_t)h->size, (size_t)n, f) != (size_t)n)
@@ -188,18 +201,21 @@ static bool take_body(FILE *f, const struct header *h, enum dtype from, struct t
         swap_bytes(raw, n, h->size, h->kind == 'c' ? h->size / 2 : h->size);
     if (h->fortran && h->rank > 1)
         from_fortran(h, raw, h->size, tmp);
-    const struct ew *e = ew_make(tmp, OP_CONVERT, elem_of(from, EMU_FLOAT), elem_of(out->dtype, EMU_FLOAT), 0, 0);
+    const struct ew *e =
+        ew_make(tmp, OP_CONVERT, elem_of(from, EMU_FLOAT), elem_of(out->dtype, EMU_FLOAT), 0, 0);
     if (!e)
         return diag_error(d, NULL, nowhere, "%s: the element type does not fit", path);
     convert_elements(e, raw, out->data, n);
     return true;
 }
 
-static bool read_open(FILE *f, const char *path, struct tensor *out, struct arena *tmp, struct diag *d)
+static bool read_open(FILE *f, const char *path, struct tensor *out, struct arena *tmp,
+                      struct diag *d)
 {
     unsigned char head[12];
     struct header h = { 0 };
-    if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
+    if (fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 ||
+        head[6] > 3)
         return diag_error(d, NULL, nowhere, "%s is no .npy file", path);
     size_t len = head[8] | (size_t)head[9] << 8;
     if (head[6] > 1) {
@@ -214,8 +230,8 @@ static bool read_open(FILE *f, const char *path, struct tensor *out, struct aren
         return diag_error(d, NULL, nowhere, "%s: the header cannot be read", path);
     enum dtype from = file_dtype(&h, out->dtype);
     if (from == DTYPE_NONE || !acceptable(from, out->dtype))
-        return diag_error(d, NULL, nowhere, "%s: elements are %c%d, the program wants %s", path, h.kind, h.size,
-                          dtype_name(out->dtype));
+        return diag_error(d, NULL, nowhere, "%s: elements are %c%d, the program wants %s", path,
+                          h.kind, h.size, dtype_name(out->dtype));
     return take_body(f, &h, from, out, path, tmp, d);
 }
 

@@ -1,4 +1,5 @@
-/* Lowering a module to a plan: the order of steps, slots, live ranges, what can be computed once. */
+/* Lowering a module to a plan: the order of steps, slots, live ranges, what can be computed once.
+ */
 #include "emulate/lower.h"
 
 #include <stdlib.h>
@@ -6,7 +7,8 @@
 
 #include "emulate/plan.h"
 
-/* ---- order -------------------------------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------------------------------
+ */
 
 /* Instructions that the root needs, operands first: in text order where that is one. */
 static instr_id *plan_order(struct planner *p, comp_id c, uint32_t *n)
@@ -47,7 +49,8 @@ static instr_id *plan_order(struct planner *p, comp_id c, uint32_t *n)
     return order;
 }
 
-/* ---- leaves and slots --------------------------------------------------------------------------- */
+/* ---- leaves and slots ---------------------------------------------------------------------------
+ */
 
 static struct leaf leaf_of(const struct planner *p, shape_id s)
 {
@@ -94,7 +97,8 @@ const struct shape *operand_shape(const struct lowering *l, uint32_t k)
     return instr_shape(l->m, l->i->operands[k]);
 }
 
-/* ---- constants ---------------------------------------------------------------------------------- */
+/* ---- constants ----------------------------------------------------------------------------------
+ */
 
 static void set_const(struct planner *p, uint32_t slot, struct buf *b)
 {
@@ -168,7 +172,8 @@ static bool fold_step(struct planner *p, const struct step *s)
     return true;
 }
 
-/* ---- control ------------------------------------------------------------------------------------ */
+/* ---- control ------------------------------------------------------------------------------------
+ */
 
 static bool plan_control(struct planner *p, struct lowering *l, struct step *s, enum step_kind kind)
 {
@@ -209,13 +214,14 @@ static bool plan_control(struct planner *p, struct lowering *l, struct step *s, 
                : lower_missing(l, "this form");
 }
 
-/* ---- handlers of the emulate column that need the planner ---------------------------------------- */
+/* ---- handlers of the emulate column that need the planner
+ * ---------------------------------------- */
 
-#define NAMES_ITS_OPERAND(name)                                                                    \
-    bool lower_##name(struct lowering *l)                                                          \
-    {                                                                                              \
-        (void)l;                                                                                   \
-        return true;                                                                               \
+#define NAMES_ITS_OPERAND(name)           \
+    bool lower_##name(struct lowering *l) \
+    {                                     \
+        (void)l;                          \
+        return true;                      \
     }
 /* Handled in plan_instr before a handler would be called. */
 NAMES_ITS_OPERAND(parameter)
@@ -256,7 +262,8 @@ bool op_has_kernel(enum op_kind op)
     return handlers[op] && handlers[op] != lower_not_yet;
 }
 
-/* ---- one instruction ---------------------------------------------------------------------------- */
+/* ---- one instruction ----------------------------------------------------------------------------
+ */
 
 static void gather_operands(struct planner *p, const struct instr *i, struct step *s)
 {
@@ -318,12 +325,16 @@ static void plan_tap(struct planner *p, instr_id id, const struct slot_names *v)
 {
     if (!p->plan->taps || !p->plan->taps[id.i])
         return;
-    struct step s = { .kind = STEP_TAP, .instr = id, .nin = v->n, .in = v->slots, .lin = v->leaves };
+    struct step s = {
+        .kind = STEP_TAP, .instr = id, .nin = v->n, .in = v->slots, .lin = v->leaves
+    };
     vec_push(&p->tmp, &p->steps, s);
 }
 
-/* (operands, results of the wrapped computation, context): a call whose results stand in the middle. */
-static bool plan_async(struct planner *p, struct lowering *l, struct step *s, struct slot_names *out)
+/* (operands, results of the wrapped computation, context): a call whose results stand in the
+ * middle. */
+static bool plan_async(struct planner *p, struct lowering *l, struct step *s,
+                       struct slot_names *out)
 {
     comp_id callee;
     if (instr_called(l->m, l->id, &callee, 1) != 1 || !p->plan->comps[callee.i])
@@ -388,8 +399,14 @@ static bool plan_instr(struct planner *p, instr_id id)
     const struct module *m = p->plan->m;
     struct slot_names *out = &p->names[id.i];
     struct step s = { .instr = id };
-    struct lowering l = { .plan = p->plan, .m = m, .a = &p->plan->arena, .d = p->d, .id = id,
-                          .i = instr_at(m, id), .shape = instr_shape(m, id), .planner = p };
+    struct lowering l = { .plan = p->plan,
+                          .m = m,
+                          .a = &p->plan->arena,
+                          .d = p->d,
+                          .id = id,
+                          .i = instr_at(m, id),
+                          .shape = instr_shape(m, id),
+                          .planner = p };
     if (l.i->op == OP_PARAMETER) {
         plan_tap(p, id, out); /* names were set by plan_params */
         return true;
@@ -400,7 +417,8 @@ static bool plan_instr(struct planner *p, instr_id id)
     return true;
 }
 
-/* ---- live ranges -------------------------------------------------------------------------------- */
+/* ---- live ranges --------------------------------------------------------------------------------
+ */
 
 static bool slot_in(const uint32_t *v, uint32_t n, uint32_t slot)
 {
@@ -411,8 +429,8 @@ static bool slot_in(const uint32_t *v, uint32_t n, uint32_t slot)
 }
 
 /* Operand k may be overwritten: it dies here, and no other operand is the same value (elementwise
- * kernels read an element before they write it, so there it does not matter). Bounds are made behind
- * the kernel, from operands as they were. */
+ * kernels read an element before they write it, so there it does not matter). Bounds are made
+ * behind the kernel, from operands as they were. */
 static void settle_inplace(struct step *s, bool bounds)
 {
     for (uint32_t k = 0; k < 8; k++) {
@@ -423,11 +441,12 @@ static void settle_inplace(struct step *s, bool bounds)
             for (uint32_t j = 0; j < s->nin; j++)
                 ok &= j == k || s->in[j] != s->in[k];
         if (!ok)
-            s->inplace &= (uint8_t)~(1u << k);
+            s->inplace &= (uint8_t) ~(1u << k);
     }
 }
 
-/* Whether the result takes an operand's memory. An entry parameter is the caller's: never written. */
+/* Whether the result takes an operand's memory. An entry parameter is the caller's: never written.
+ */
 static bool reuses(const struct planner *p, const struct comp_plan *c, const struct step *s)
 {
     for (uint32_t k = 0; k < 8 && k < s->nin; k++)
@@ -443,7 +462,8 @@ static void plan_lives(struct planner *p, struct comp_plan *c)
     struct step *steps = arena_copy(&p->plan->arena, p->steps.v, p->steps.n, sizeof(struct step));
     uint32_t n = (uint32_t)p->steps.n, ns = p->plan->nslots - c->slot0;
     /* last[slot]: 0 nobody, k + 1: step k, UINT32_MAX: until the end */
-    uint32_t *last = ARENA_ARRAY(&p->tmp, uint32_t, ns + 1), *made_by = ARENA_ARRAY(&p->tmp, uint32_t, ns + 1);
+    uint32_t *last = ARENA_ARRAY(&p->tmp, uint32_t, ns + 1),
+             *made_by = ARENA_ARRAY(&p->tmp, uint32_t, ns + 1);
     uint32_t *count = ARENA_ARRAY(&p->tmp, uint32_t, n + 1);
     int64_t *size = ARENA_ARRAY(&p->tmp, int64_t, ns + 1);
     bool *used = ARENA_ARRAY(&p->plan->arena, bool, c->nparams + 1);
@@ -496,7 +516,8 @@ static void plan_lives(struct planner *p, struct comp_plan *c)
     c->nsteps = n;
 }
 
-/* ---- one computation ---------------------------------------------------------------------------- */
+/* ---- one computation ----------------------------------------------------------------------------
+ */
 
 static void plan_params(struct planner *p, comp_id id, struct comp_plan *c)
 {
@@ -562,8 +583,8 @@ static void mark_needed(const struct module *m, const comp_id *order, uint32_t n
         const struct computation *c = comp_at(m, order[k]);
         for (uint32_t j = 0; j < c->ninstrs; j++) {
             const struct instr *i = instr_at(m, c->instrs[j]);
-            if (i->op != OP_WHILE && i->op != OP_CONDITIONAL && i->op != OP_CALL && i->op != OP_FUSION &&
-                i->op != OP_ASYNC_START)
+            if (i->op != OP_WHILE && i->op != OP_CONDITIONAL && i->op != OP_CALL &&
+                i->op != OP_FUSION && i->op != OP_ASYNC_START)
                 continue;
             for (uint32_t a = 0; a < i->nattrs; a++) {
                 if (i->attrs[a].type == ATTR_TYPE_COMP)
@@ -596,7 +617,8 @@ static void plan_devices(struct plan *p, int64_t ndevices)
 {
     int64_t replicas = max_i64(p->m->replica_count, 1), parts = max_i64(p->m->num_partitions, 1);
     p->ndevices = ndevices;
-    p->nreplicas = replicas * parts == ndevices || (parts == 1 && replicas == ndevices) ? replicas : 1;
+    p->nreplicas =
+        replicas * parts == ndevices || (parts == 1 && replicas == ndevices) ? replicas : 1;
     p->npartitions = ndevices / p->nreplicas;
 }
 
@@ -634,7 +656,8 @@ static bool plan_guarded(struct planner *p, struct tick *tick)
     return diag_error(p->d, NULL, (struct span){ 0, 0 }, "%s", f.text);
 }
 
-struct plan *plan_make(const struct module *m, const struct plan_options *o, struct tick *tick, struct diag *d)
+struct plan *plan_make(const struct module *m, const struct plan_options *o, struct tick *tick,
+                       struct diag *d)
 {
     struct plan *plan = calloc(1, sizeof *plan);
     struct planner p = { .d = d, .plan = plan };
@@ -642,7 +665,9 @@ struct plan *plan_make(const struct module *m, const struct plan_options *o, str
         (void)diag_error(d, NULL, (struct span){ 0, 0 }, "out of memory");
         return NULL;
     }
-    *plan = (struct plan){ .m = m, .mode = o->mode, .bounds = o->bounds, .manual = o->manual, .taps = o->taps };
+    *plan = (struct plan){
+        .m = m, .mode = o->mode, .bounds = o->bounds, .manual = o->manual, .taps = o->taps
+    };
     plan_devices(plan, o->ndevices);
     if (plan_guarded(&p, tick))
         return plan;

@@ -1,4 +1,5 @@
-/* Small computations over scalars (reducers, comparators, map), run over strips of lanes at once. */
+/* Small computations over scalars (reducers, comparators, map), run over strips of lanes at once.
+ */
 #include "emulate/ew.h"
 
 #include <string.h>
@@ -206,7 +207,8 @@ const struct region *region_make(struct arena *a, const struct module *m, comp_i
     for (uint32_t k = 0; k < comp->nparams; k++) {
         const struct instr *p = instr_at(m, comp->params[k]);
         for (int64_t leaf = 0; leaf < shape_get(m->ir, p->shape)->nleaves; leaf++)
-            args.slot[at++] = new_slot(&b, shape_get(m->ir, shape_leaf(m->ir, p->shape, leaf))->dtype);
+            args.slot[at++] =
+                new_slot(&b, shape_get(m->ir, shape_leaf(m->ir, p->shape, leaf))->dtype);
     }
     struct names out = { 0, NULL };
     if (!build(&b, c, args, &out))

@@ -1,9 +1,9 @@
 /* Ring mode: every float is a 64-bit wrapping integer (DESIGN.md section 5).
  *
  * Sums and products are exact and associative there, so two programs that compute the same thing in
- * another order agree bit for bit. What is no ring operation becomes a fixed function of the bits of
- * its operands that mixes them well: equal operands give equal results, different ones (but for 64
- * bits of chance) different results.
+ * another order agree bit for bit. What is no ring operation becomes a fixed function of the bits
+ * of its operands that mixes them well: equal operands give equal results, different ones (but for
+ * 64 bits of chance) different results.
  */
 #include "emulate/internal.h"
 

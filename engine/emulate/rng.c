@@ -1,13 +1,13 @@
-/* rng-bit-generator: the bits that XLA makes, by Threefry (2 x 32, 20 rounds) and Philox (4 x 32, 10
- * rounds), both from "Parallel Random Numbers: As Easy as 1, 2, 3" (Salmon et al., 2011). */
+/* rng-bit-generator: the bits that XLA makes, by Threefry (2 x 32, 20 rounds) and Philox (4 x 32,
+ * 10 rounds), both from "Parallel Random Numbers: As Easy as 1, 2, 3" (Salmon et al., 2011). */
 #include <string.h>
 
 #include "emulate/lower.h"
 
 struct rng {
     bool philox;
-    int bits;         /* of one element */
-    int nstate;       /* u64 words of the state */
+    int bits;   /* of one element */
+    int nstate; /* u64 words of the state */
     int64_t count;
     int64_t outer, split, inner; /* Threefry, 32 bits: dimension that its pairs run along */
 };
@@ -38,7 +38,8 @@ static void philox(uint32_t k0, uint32_t k1, uint32_t *x)
 {
     for (int round = 0; round < 10; round++) {
         uint64_t p = (uint64_t)0xd2511f53u * x[0], q = (uint64_t)0xcd9e8d57u * x[2];
-        uint32_t y[4] = { (uint32_t)(q >> 32) ^ x[1] ^ k0, (uint32_t)q, (uint32_t)(p >> 32) ^ x[3] ^ k1, (uint32_t)p };
+        uint32_t y[4] = { (uint32_t)(q >> 32) ^ x[1] ^ k0, (uint32_t)q,
+                          (uint32_t)(p >> 32) ^ x[3] ^ k1, (uint32_t)p };
         memcpy(x, y, sizeof y);
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
@@ -55,8 +56,8 @@ static void put_bits(void *out, int64_t i, int bits, uint64_t v)
     }
 }
 
-/* Pairs of 32 bits: the two words of counter c stand at 2 h and 2 h + 1 along the split dimension, h
- * and c both running over the array with that dimension halved. */
+/* Pairs of 32 bits: the two words of counter c stand at 2 h and 2 h + 1 along the split dimension,
+ * h and c both running over the array with that dimension halved. */
 static uint64_t threefry_bits(const struct rng *p, const uint64_t *state, void *out)
 {
     uint32_t k0 = (uint32_t)state[0], k1 = (uint32_t)(state[0] >> 32);
@@ -83,8 +84,8 @@ static uint64_t threefry_bits(const struct rng *p, const uint64_t *state, void *
     return used;
 }
 
-/* A 128-bit counter; four words of 32 bits a step, in order. A state of two words has its key as the
- * upper half. */
+/* A 128-bit counter; four words of 32 bits a step, in order. A state of two words has its key as
+ * the upper half. */
 static uint64_t philox_bits(const struct rng *p, const uint64_t *state, void *out)
 {
     uint32_t k0 = (uint32_t)state[0], k1 = (uint32_t)(state[0] >> 32);
@@ -94,7 +95,8 @@ static uint64_t philox_bits(const struct rng *p, const uint64_t *state, void *ou
         uint32_t x[4] = { (uint32_t)lo, (uint32_t)(lo >> 32), (uint32_t)hi, (uint32_t)(hi >> 32) };
         philox(k0, k1, x);
         for (int64_t j = 0; j < per && s * per + j < p->count; j++)
-            put_bits(out, s * per + j, p->bits, per == 2 ? x[2 * j] | (uint64_t)x[2 * j + 1] << 32 : x[j]);
+            put_bits(out, s * per + j, p->bits,
+                     per == 2 ? x[2 * j] | (uint64_t)x[2 * j + 1] << 32 : x[j]);
     }
     return (uint64_t)steps;
 }
@@ -105,7 +107,8 @@ static void run_rng(const struct step *s, void *const *out, const void *const *i
     uint64_t state[3] = { 0 };
     memcpy(state, in[0], (size_t)p->nstate * 8);
     bool pair = s->nout == 2;
-    uint64_t used = p->philox ? philox_bits(p, state, out[pair]) : threefry_bits(p, state, out[pair]);
+    uint64_t used =
+        p->philox ? philox_bits(p, state, out[pair]) : threefry_bits(p, state, out[pair]);
     if (!pair)
         return;
     uint64_t before = state[1];

@@ -1,4 +1,5 @@
-/* Running plans and programs: inputs in, outputs out, limits checked before anything is allocated. */
+/* Running plans and programs: inputs in, outputs out, limits checked before anything is allocated.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 static const struct span nowhere = { 0, 0 };
 
-/* ---- what cannot run yet ------------------------------------------------------------------------ */
+/* ---- what cannot run yet ------------------------------------------------------------------------
+ */
 
 static const char *missing_name(const struct module *m, const struct instr *i)
 {
@@ -39,7 +41,8 @@ int run_missing(const struct module *m, struct arena *a, const char ***out)
     return (int)names.n;
 }
 
-/* ---- one run ------------------------------------------------------------------------------------ */
+/* ---- one run ------------------------------------------------------------------------------------
+ */
 
 static int64_t memory_limit(const struct run_options *o)
 {
@@ -53,8 +56,9 @@ static int64_t memory_limit(const struct run_options *o)
 static int64_t planned_bytes(const struct plan *p)
 {
     int64_t device = 0, all = 0;
-    if (!mul_ok(p->nslots, (int64_t)sizeof(struct buf *), &device) || !add_ok(device, p->entry->peak, &device) ||
-        !mul_ok(device, p->ndevices, &all) || !add_ok(all, p->const_bytes, &all))
+    if (!mul_ok(p->nslots, (int64_t)sizeof(struct buf *), &device) ||
+        !add_ok(device, p->entry->peak, &device) || !mul_ok(device, p->ndevices, &all) ||
+        !add_ok(all, p->const_bytes, &all))
         return -1;
     return all;
 }
@@ -68,7 +72,8 @@ int64_t parameter_bytes(const struct plan *p)
     return mul_ok(n, p->ndevices, &n) ? n : -1;
 }
 
-bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64_t limit, struct diag *d)
+bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64_t limit,
+                 struct diag *d)
 {
     int64_t need = planned_bytes(a), other = b ? planned_bytes(b) : 0;
     bool known = need >= 0 && other >= 0 && more >= 0 && add_ok(max_i64(need, other), more, &need);
@@ -79,7 +84,8 @@ bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64
     char text[64] = "more than can be counted";
     if (known)
         snprintf(text, sizeof text, "%.1f GB of memory", (double)need / 1e9);
-    return diag_error(d, NULL, nowhere, "running this on %" PRId64 " devices needs %s, the limit is %.1f GB",
+    return diag_error(d, NULL, nowhere,
+                      "running this on %" PRId64 " devices needs %s, the limit is %.1f GB",
                       b ? b->ndevices : a->ndevices, text, (double)limit / 1e9);
 }
 
@@ -87,7 +93,9 @@ static bool check_inputs(const struct plan *p, const struct tensor *in, int64_t 
 {
     const struct comp_plan *e = p->entry;
     if (nin != (int64_t)e->nparams)
-        return diag_error(d, NULL, nowhere, "the program has %u parameters, %" PRId64 " values are given", e->nparams, nin);
+        return diag_error(d, NULL, nowhere,
+                          "the program has %u parameters, %" PRId64 " values are given", e->nparams,
+                          nin);
     for (int64_t k = 0; k < nin * p->ndevices; k++) {
         const struct leaf *l = &e->lparams[k % nin];
         if (l->elem.ct == CT_TOKEN)
@@ -104,8 +112,8 @@ static bool check_inputs(const struct plan *p, const struct tensor *in, int64_t 
 }
 
 /* Inputs as the mode has them: floats become ring elements. */
-static struct buf *input_buf(const struct plan *p, const struct tensor *t, const struct leaf *l, bool poison,
-                             struct pool *pool)
+static struct buf *input_buf(const struct plan *p, const struct tensor *t, const struct leaf *l,
+                             bool poison, struct pool *pool)
 {
     struct elem from = elem_of(t->dtype, t->ring ? EMU_RING : EMU_FLOAT);
     const uint8_t *shadow = poison ? t->poison : NULL;
@@ -124,7 +132,8 @@ static struct buf *input_buf(const struct plan *p, const struct tensor *t, const
     return b;
 }
 
-static void devices_make(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o)
+static void devices_make(struct run *r, const struct tensor *in, int64_t nin,
+                         const struct run_options *o)
 {
     const struct plan *p = r->plan;
     r->devices = ARENA_ARRAY(&r->arena, struct device, r->ndevices);
@@ -145,7 +154,8 @@ static void devices_make(struct run *r, const struct tensor *in, int64_t nin, co
         for (int64_t k = 0; k < p->consts.n; k++)
             dev->slots[p->consts.v[k].slot] = p->consts.v[k].buf;
         for (int64_t k = 0; k < nin; k++) {
-            struct buf *b = input_buf(p, &in[d * nin + k], &p->entry->lparams[k], o->poison, &dev->pool);
+            struct buf *b =
+                input_buf(p, &in[d * nin + k], &p->entry->lparams[k], o->poison, &dev->pool);
             dev->slots[p->entry->params[k]] = b;
             if (b && b->klass == -2)
                 r->inputs[d * nin + k] = b;
@@ -225,8 +235,9 @@ static bool bounds_take(struct run *r, double ***out, struct diag *d)
     return v || diag_error(d, NULL, nowhere, "no memory for error bounds");
 }
 
-static bool run_inside(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o,
-                       const struct run_more *more, struct run_result *out, struct tick *tick, struct diag *d)
+static bool run_inside(struct run *r, const struct tensor *in, int64_t nin,
+                       const struct run_options *o, const struct run_more *more,
+                       struct run_result *out, struct tick *tick, struct diag *d)
 {
     devices_make(r, in, nin, o);
     rendezvous_make(r);
@@ -237,8 +248,9 @@ static bool run_inside(struct run *r, const struct tensor *in, int64_t nin, cons
     return ok;
 }
 
-static bool run_protected(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o,
-                          const struct run_more *more, struct run_result *out, struct tick *tick, struct diag *d)
+static bool run_protected(struct run *r, const struct tensor *in, int64_t nin,
+                          const struct run_options *o, const struct run_more *more,
+                          struct run_result *out, struct tick *tick, struct diag *d)
 {
     struct fail_frame f;
     if (FAIL_ENTER(&f)) {
@@ -251,8 +263,9 @@ static bool run_protected(struct run *r, const struct tensor *in, int64_t nin, c
 
 #define DEFAULT_LOOPS ((int64_t)1 << 32)
 
-bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin, const struct run_options *o,
-              const struct run_more *more, struct run_result *out, struct tick *tick, struct diag *d)
+bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
+              const struct run_options *o, const struct run_more *more, struct run_result *out,
+              struct tick *tick, struct diag *d)
 {
     *out = (struct run_result){ .ndevices = p->ndevices };
     if (!check_inputs(p, inputs, nin, d) || !memory_fits(p, NULL, 0, o->max_bytes, d))
@@ -289,11 +302,13 @@ void run_result_free(struct run_result *r)
     *r = (struct run_result){ 0 };
 }
 
-bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin, const struct run_options *o,
-                struct run_result *out, struct tick *tick, struct diag *d)
+bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin,
+                const struct run_options *o, struct run_result *out, struct tick *tick,
+                struct diag *d)
 {
     *out = (struct run_result){ 0 };
-    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .ndevices = o->ndevices };
+    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
+                               .ndevices = o->ndevices };
     struct plan *p = plan_make(m, &po, tick, d);
     if (!p)
         return false;
@@ -302,7 +317,26 @@ bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin
     return ok;
 }
 
-/* ---- a program on global arrays ----------------------------------------------------------------- */
+bool run_fits(const struct module *m, const struct run_options *o, int64_t more, struct tick *tick,
+              struct diag *d)
+{
+    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
+                               .ndevices = o->ndevices };
+    struct plan *p = plan_make(m, &po, tick, d);
+    if (!p)
+        return false;
+    int64_t in = parameter_bytes(p), out = 0, all = -1;
+    for (uint32_t k = 0; k < p->entry->nroots && out >= 0; k++)
+        out = add_ok(out, p->entry->lroots[k].bytes, &out) ? out : -1;
+    bool counted = in >= 0 && out >= 0 && mul_ok(out, p->ndevices, &out) && add_ok(in, out, &all) &&
+                   add_ok(all, more, &all);
+    bool ok = memory_fits(p, NULL, counted ? all : -1, o->max_bytes, d);
+    plan_free(p);
+    return ok;
+}
+
+/* ---- a program on global arrays -----------------------------------------------------------------
+ */
 
 sharding_id leaf_sharding(const struct shardings *t, sharding_id s, int64_t leaf)
 {
@@ -313,8 +347,8 @@ sharding_id leaf_sharding(const struct shardings *t, sharding_id s, int64_t leaf
 }
 
 /* Devices with the same tile share one cut. */
-static bool cut_leaf(struct shardings *t, sharding_id s, const struct tensor *global, struct cuts *c,
-                     int64_t leaf)
+static bool cut_leaf(struct shardings *t, sharding_id s, const struct tensor *global,
+                     struct cuts *c, int64_t leaf)
 {
     struct map seen;
     map_init(&seen, &c->arena);
@@ -323,7 +357,8 @@ static bool cut_leaf(struct shardings *t, sharding_id s, const struct tensor *gl
         bool holds = shard_window(t, s, global->rank, global->dims, d, start, real, local);
         uint64_t key = hash_bytes(start, (size_t)global->rank * sizeof *start, holds), at;
         struct tensor *to = &c->in[d * c->nin + leaf];
-        /* Tiles that lie wholly in the padding start at the same place: their sizes tell them apart. */
+        /* Tiles that lie wholly in the padding start at the same place: their sizes tell them
+         * apart. */
         key = hash_bytes(real, (size_t)global->rank * sizeof *real, key);
         if (map_get(&seen, key, &at)) {
             *to = c->in[(int64_t)at * c->nin + leaf];
@@ -345,19 +380,24 @@ bool cuts_make(const struct program *p, const struct tensor *global, int64_t nin
     c->ndevices = p->num_partitions;
     c->nin = nin;
     c->in = ARENA_ARRAY(&c->arena, struct tensor, c->ndevices * nin + 1);
-    c->owned = ARENA_ARRAY(&c->arena, bool, c->ndevices * nin + 1);
+    c->owned = ARENA_ARRAY(&c->arena, bool, c->ndevices *nin + 1);
     int64_t at = 0;
     for (int64_t k = 0; k < p->nparams; k++) {
         const struct shape *s = shape_get(ir, p->param_shape[k]);
         for (int64_t leaf = 0; leaf < s->nleaves; leaf++, at++) {
             sharding_id sh = leaf_sharding(t, p->param_sharding[k], leaf);
             if (at >= nin)
-                return diag_error(d, NULL, nowhere, "the program has more than %" PRId64 " parameters", nin);
+                return diag_error(d, NULL, nowhere,
+                                  "the program has more than %" PRId64 " parameters", nin);
             if (global[at].dtype != DTYPE_NONE && !cut_leaf(t, sh, &global[at], c, at))
-                return diag_error(d, NULL, nowhere, "parameter %" PRId64 " cannot be cut into shards", k);
+                return diag_error(d, NULL, nowhere,
+                                  "parameter %" PRId64 " cannot be cut into shards", k);
         }
     }
-    return at == nin || diag_error(d, NULL, nowhere, "the program has %" PRId64 " parameters, %" PRId64 " values are given", at, nin);
+    return at == nin ||
+           diag_error(d, NULL, nowhere,
+                      "the program has %" PRId64 " parameters, %" PRId64 " values are given", at,
+                      nin);
 }
 
 void cuts_free(struct cuts *c)
@@ -369,19 +409,20 @@ void cuts_free(struct cuts *c)
     *c = (struct cuts){ 0 };
 }
 
-static bool join_all(const struct program *p, const struct run_result *r, struct tensor *out, bool *equal,
-                     struct diag *d)
+static bool join_all(const struct program *p, const struct run_result *r, struct tensor *out,
+                     bool *equal, struct diag *d)
 {
     struct ir *ir = p->module->ir;
     const struct shape *whole = shape_get(ir, p->result_shape);
     *equal = true;
     for (int64_t k = 0; k < r->nleaves; k++) {
-        shape_id id = whole->kind == SHAPE_TUPLE ? shape_leaf(ir, p->result_shape, k) : p->result_shape;
+        shape_id id =
+            whole->kind == SHAPE_TUPLE ? shape_leaf(ir, p->result_shape, k) : p->result_shape;
         const struct shape *s = shape_get(ir, id);
         bool same = true;
         if (s->kind == SHAPE_ARRAY &&
-            !tensor_join(ir->shardings, leaf_sharding(ir->shardings, p->result_sharding, k), s->rank, s->dims,
-                         r->out + k, r->nleaves, r->ndevices, &out[k], &same))
+            !tensor_join(ir->shardings, leaf_sharding(ir->shardings, p->result_sharding, k),
+                         s->rank, s->dims, r->out + k, r->nleaves, r->ndevices, &out[k], &same))
             return diag_error(d, NULL, nowhere, "no memory for output %" PRId64, k);
         *equal &= same;
     }
@@ -389,26 +430,29 @@ static bool join_all(const struct program *p, const struct run_result *r, struct
 }
 
 bool run_program(const struct program *p, const struct tensor *global_in, int64_t nin,
-                 const struct run_options *o, struct tensor **global_out, int64_t *nout, bool *copies_equal,
-                 struct tick *tick, struct diag *d)
+                 const struct run_options *o, struct tensor **global_out, int64_t *nout,
+                 bool *copies_equal, struct tick *tick, struct diag *d)
 {
     struct cuts c = { 0 };
     struct run_options opt = *o;
     struct run_result r = { 0 };
-    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .ndevices = p->num_partitions };
+    struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
+                               .ndevices = p->num_partitions };
     opt.ndevices = p->num_partitions;
     *global_out = NULL;
     *nout = 0;
     struct plan *plan = plan_make(p->module, &po, tick, d);
     if (!plan)
         return false;
-    bool ok = memory_fits(plan, NULL, parameter_bytes(plan), o->max_bytes, d) && cuts_make(p, global_in, nin, &c, d) &&
+    bool ok = memory_fits(plan, NULL, parameter_bytes(plan), o->max_bytes, d) &&
+              cuts_make(p, global_in, nin, &c, d) &&
               run_plan(plan, c.in, nin, &opt, NULL, &r, tick, d);
     cuts_free(&c);
     plan_free(plan);
     if (ok) {
         struct tensor *out = calloc((size_t)r.nleaves + 1, sizeof *out);
-        ok = out ? join_all(p, &r, out, copies_equal, d) : diag_error(d, NULL, nowhere, "no memory for outputs");
+        ok = out ? join_all(p, &r, out, copies_equal, d)
+                 : diag_error(d, NULL, nowhere, "no memory for outputs");
         *nout = r.nleaves;
         *global_out = out;
         if (!ok) {

@@ -11,8 +11,10 @@ struct cuts {
     struct tensor *in; /* [ndevices * nin] */
     bool *owned;
 };
-/* Before anything is allocated: whether plans, and global arrays of this many bytes, fit the limit. */
-bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64_t limit, struct diag *d) MUST_CHECK;
+/* Before anything is allocated: whether plans, and global arrays of this many bytes, fit the limit.
+ */
+bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64_t limit,
+                 struct diag *d) MUST_CHECK;
 /* Bytes of one device's parameters, times devices. */
 int64_t parameter_bytes(const struct plan *p);
 bool cuts_make(const struct program *p, const struct tensor *global, int64_t nin, struct cuts *c,

@@ -37,8 +37,8 @@ void run_fail(struct run *r, instr_id at, const char *fmt, ...)
         va_end(ap);
         r->failed = true;
         r->fail_at = at;
-        snprintf(r->fail_text, sizeof r->fail_text, "%s%s%s", i ? name_text(r->plan->m->ir, i->name) : "",
-                 i ? ": " : "", text);
+        snprintf(r->fail_text, sizeof r->fail_text, "%s%s%s",
+                 i ? name_text(r->plan->m->ir, i->name) : "", i ? ": " : "", text);
         stop(r);
     }
     pthread_mutex_unlock(&r->lock);
@@ -105,7 +105,8 @@ static void *work(void *context)
     return NULL;
 }
 
-/* ---- deadlock ----------------------------------------------------------------------------------- */
+/* ---- deadlock -----------------------------------------------------------------------------------
+ */
 
 static const char *where(const struct run *r, const struct device *dev)
 {
@@ -131,7 +132,8 @@ static void report_deadlock(const struct run *r, struct diag *d)
                 first = f->plan->steps[f->pc].instr;
         }
     (void)diag_error(d, m->source, first.i ? instr_at(m, first)->at : (struct span){ 0, 0 },
-                     "deadlock: %" PRId64 " of %" PRId64 " devices wait for ever", parked, r->ndevices);
+                     "deadlock: %" PRId64 " of %" PRId64 " devices wait for ever", parked,
+                     r->ndevices);
     for (uint32_t c = 0; c < r->plan->ncolls; c++)
         for (int64_t g = 0; g < r->plan->colls[c]->ngroups; g++) {
             const struct rendezvous *z = &r->table[c][g];
@@ -145,20 +147,23 @@ static void report_deadlock(const struct run *r, struct diag *d)
                     str_addf(&here, "%s%" PRId64, here.n ? ", " : "", dev);
                 else if (nmissing++ < 8)
                     str_addf(&missing, "%s%" PRId64 " (%s%s)", missing.n ? ", " : "", dev,
-                             r->devices[dev].state == DEVICE_DONE ? "" : "at ", where(r, &r->devices[dev]));
+                             r->devices[dev].state == DEVICE_DONE ? "" : "at ",
+                             where(r, &r->devices[dev]));
             }
             if (nmissing > 8)
                 str_addf(&missing, " and %" PRId64 " more", nmissing - 8);
             diag_note(d, m->source, instr_at(m, z->step->instr)->at,
                       "at %s device %s waits for device %s",
-                      name_text(m->ir, instr_at(m, z->step->instr)->name), str_text(&here), str_text(&missing));
+                      name_text(m->ir, instr_at(m, z->step->instr)->name), str_text(&here),
+                      str_text(&missing));
         }
     if (shown > 16)
         diag_note(d, NULL, (struct span){ 0, 0 }, "and %" PRId64 " more groups", shown - 16);
     arena_close(&tmp);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------ */
+/* ---- the run ------------------------------------------------------------------------------------
+ */
 
 static void wait_for_workers(struct run *r, struct tick *tick)
 {
@@ -209,8 +214,9 @@ bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d)
         return diag_error(d, NULL, (struct span){ 0, 0 }, "interrupted");
     if (r->failed)
         return diag_error(d, r->plan->m->source,
-                          r->fail_at.i ? instr_at(r->plan->m, r->fail_at)->at : (struct span){ 0, 0 }, "%s",
-                          r->fail_text);
+                          r->fail_at.i ? instr_at(r->plan->m, r->fail_at)->at
+                                       : (struct span){ 0, 0 },
+                          "%s", r->fail_text);
     if (r->stuck) {
         report_deadlock(r, d);
         return false;

@@ -16,12 +16,12 @@ static const struct format {
     int exponent, mantissa, bias;
     enum style style;
 } formats[DTYPE_COUNT] = {
-    [DTYPE_F4E2M1FN] = { 2, 1, 1, PLAIN },      [DTYPE_F8E3M4] = { 3, 4, 3, IEEE },
-    [DTYPE_F8E4M3] = { 4, 3, 7, IEEE },         [DTYPE_F8E4M3FN] = { 4, 3, 7, FN },
-    [DTYPE_F8E4M3B11] = { 4, 3, 11, FNUZ },     [DTYPE_F8E4M3FNUZ] = { 4, 3, 8, FNUZ },
-    [DTYPE_F8E5M2] = { 5, 2, 15, IEEE },        [DTYPE_F8E5M2FNUZ] = { 5, 2, 16, FNUZ },
-    [DTYPE_F8E8M0FNU] = { 8, 0, 127, POWER },   [DTYPE_F16] = { 5, 10, 15, IEEE },
-    [DTYPE_BF16] = { 8, 7, 127, IEEE },         [DTYPE_F32] = { 8, 23, 127, IEEE },
+    [DTYPE_F4E2M1FN] = { 2, 1, 1, PLAIN },    [DTYPE_F8E3M4] = { 3, 4, 3, IEEE },
+    [DTYPE_F8E4M3] = { 4, 3, 7, IEEE },       [DTYPE_F8E4M3FN] = { 4, 3, 7, FN },
+    [DTYPE_F8E4M3B11] = { 4, 3, 11, FNUZ },   [DTYPE_F8E4M3FNUZ] = { 4, 3, 8, FNUZ },
+    [DTYPE_F8E5M2] = { 5, 2, 15, IEEE },      [DTYPE_F8E5M2FNUZ] = { 5, 2, 16, FNUZ },
+    [DTYPE_F8E8M0FNU] = { 8, 0, 127, POWER }, [DTYPE_F16] = { 5, 10, 15, IEEE },
+    [DTYPE_BF16] = { 8, 7, 127, IEEE },       [DTYPE_F32] = { 8, 23, 127, IEEE },
     [DTYPE_F64] = { 11, 52, 1023, IEEE },
 };
 
@@ -116,7 +116,8 @@ static void make_tables(void)
     for (int t = 1; t < DTYPE_COUNT; t++)
         if (dtype_kind((enum dtype)t) == DTYPE_KIND_FLOAT && dtype_bytes((enum dtype)t) == 1)
             for (uint32_t b = 0; b < 256; b++)
-                tables[t][b] = (float)decode(&formats[t], dtype_bits((enum dtype)t) == 4 ? b & 15 : b);
+                tables[t][b] =
+                    (float)decode(&formats[t], dtype_bits((enum dtype)t) == 4 ? b & 15 : b);
 }
 
 static float f16_load(uint16_t h)
@@ -212,13 +213,6 @@ void real_store(enum dtype t, double v, void *p)
         memcpy(p, &(uint8_t){ (uint8_t)bits }, 1);
 }
 
-double real_round(enum dtype t, double v)
-{
-    char bytes[8];
-    real_store(t, v, bytes);
-    return real_load(t, bytes);
-}
-
 double real_max(enum dtype t)
 {
     const struct format *f = &formats[t];
@@ -236,9 +230,11 @@ int real_digits(enum dtype t)
 
 /* bits: a number of the given widths. Rounding to nearest even at the last kept bit, wherever the
  * leading one stands (subnormals too); exponents out of reach become zero or infinity. */
-uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_exponent, int to_mantissa)
+uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_exponent,
+                          int to_mantissa)
 {
-    uint64_t emask = (((uint64_t)1 << exponent) - 1) << mantissa, mmask = ((uint64_t)1 << mantissa) - 1;
+    uint64_t emask = (((uint64_t)1 << exponent) - 1) << mantissa,
+             mmask = ((uint64_t)1 << mantissa) - 1;
     uint64_t sign = bits & (uint64_t)1 << (exponent + mantissa);
     if ((bits & emask) == emask && (bits & mmask))
         return bits;
@@ -249,7 +245,8 @@ uint64_t reduce_precision(uint64_t bits, int exponent, int mantissa, int to_expo
     }
     if (to_exponent >= exponent)
         return bits;
-    uint64_t bias = ((uint64_t)1 << (exponent - 1)) - 1, reduced = ((uint64_t)1 << (to_exponent - 1)) - 1;
+    uint64_t bias = ((uint64_t)1 << (exponent - 1)) - 1,
+             reduced = ((uint64_t)1 << (to_exponent - 1)) - 1;
     uint64_t e = (bits & emask) >> mantissa;
     if (e > bias + reduced)
         return sign | emask;

@@ -14,8 +14,8 @@ struct lane {
     const struct sort *p;
     struct region_scratch scratch;
     uint32_t nop;
-    const char **base; /* [nop] first element of the lane */
-    const int *size;   /* [nop] */
+    const char **base;       /* [nop] first element of the lane */
+    const int *size;         /* [nop] */
     const struct ew *direct; /* the comparator as one compare */
     const uint8_t **poison;  /* [nop] or NULL */
     bool poisoned;           /* a comparison looked at padding */
@@ -44,7 +44,8 @@ static bool comes_before(struct lane *c, int64_t a, int64_t b)
     return yes;
 }
 
-static void merge_runs(struct lane *c, const int64_t *from, int64_t *to, int64_t lo, int64_t mid, int64_t hi)
+static void merge_runs(struct lane *c, const int64_t *from, int64_t *to, int64_t lo, int64_t mid,
+                       int64_t hi)
 {
     int64_t a = lo, b = mid;
     for (int64_t k = lo; k < hi; k++)
@@ -109,7 +110,8 @@ static void sort_walk(const struct step *s, void *const *out, const void *const 
                 if (pout)
                     pout[k][to] = doubtful || (pin[k] && pin[k][from]);
                 else
-                    memcpy((char *)out[k] + to * size[k], (const char *)in[k] + from * size[k], (size_t)size[k]);
+                    memcpy((char *)out[k] + to * size[k], (const char *)in[k] + from * size[k],
+                           (size_t)size[k]);
             }
     }
     arena_close(&tmp);
@@ -138,7 +140,8 @@ bool lower_sort(struct lowering *l)
     int n;
     comp_id c;
     const int64_t *dims = instr_ints(l->i, ATTR_DIMENSIONS, &n);
-    if (l->step->nin > MAX_VARIADIC || l->step->nin != l->step->nout || instr_called(l->m, l->id, &c, 1) != 1)
+    if (l->step->nin > MAX_VARIADIC || l->step->nin != l->step->nout ||
+        instr_called(l->m, l->id, &c, 1) != 1)
         return lower_missing(l, "this form");
     struct sort *p = ARENA_NEW(l->a, struct sort);
     set_lanes(p, operand_shape(l, 0), n ? (int)dims[0] : 0);
@@ -151,7 +154,8 @@ bool lower_sort(struct lowering *l)
     return true;
 }
 
-/* ---- topk: the k largest (or smallest) along the last dimension, equal ones by rising index ------ */
+/* ---- topk: the k largest (or smallest) along the last dimension, equal ones by rising index
+ * ------ */
 
 struct topk {
     int64_t lanes, n, k;
@@ -165,7 +169,8 @@ static void topk_lane(const struct topk *p, const char *x, int size, int64_t *or
         order[k] = k;
     for (int64_t width = 1; width < p->n; width *= 2) {
         for (int64_t lo = 0; lo < p->n; lo += 2 * width) {
-            int64_t mid = min_i64(lo + width, p->n), hi = min_i64(lo + 2 * width, p->n), a = lo, b = mid;
+            int64_t mid = min_i64(lo + width, p->n), hi = min_i64(lo + 2 * width, p->n), a = lo,
+                    b = mid;
             for (int64_t k = lo; k < hi; k++) {
                 uint8_t later = 0;
                 if (a < mid && b < hi) {
@@ -191,7 +196,8 @@ static void run_topk(const struct step *s, void *const *out, const void *const *
         topk_lane(p, x, size, order, order + p->n);
         for (int64_t k = 0; k < p->k; k++)
             memcpy((char *)out[0] + (lane * p->k + k) * size, x + order[k] * size, (size_t)size);
-        convert_elements(p->index, order, (char *)out[1] + lane * p->k * s->lout[1].elem.size, p->k);
+        convert_elements(p->index, order, (char *)out[1] + lane * p->k * s->lout[1].elem.size,
+                         p->k);
     }
     arena_close(&tmp);
 }
@@ -219,7 +225,8 @@ bool lower_topk(struct lowering *l)
     p->k = shape_get(l->m->ir, shape_leaf(l->m->ir, l->i->shape, 0))->dims[in->rank - 1];
     p->lanes = p->n ? in->count / p->n : 0;
     bool largest = instr_bool(l->i, ATTR_LARGEST, true), ordered = s->lin[0].elem.ct == CT_SMALL ||
-                   s->lin[0].elem.ct == CT_F32 || s->lin[0].elem.ct == CT_F64;
+                                                                   s->lin[0].elem.ct == CT_F32 ||
+                                                                   s->lin[0].elem.ct == CT_F64;
     p->before = ew_make(l->a, OP_COMPARE, s->lin[0].elem, elem_of(DTYPE_PRED, l->plan->mode),
                         (largest ? DIR_GT : DIR_LT) | (ordered ? DIR_TOTAL : 0), 0);
     p->index = ew_make(l->a, OP_CONVERT, elem_of(DTYPE_S64, EMU_FLOAT), s->lout[1].elem, 0, 0);

@@ -45,7 +45,8 @@ static int64_t tensor_count(const struct tensor *t)
     return t->dtype == DTYPE_NONE ? 0 : t->bytes / element_size(t->dtype, t->ring);
 }
 
-/* ---- generated values --------------------------------------------------------------------------- */
+/* ---- generated values ---------------------------------------------------------------------------
+ */
 
 /* One element of value number v: a table of 17 of them makes any array. */
 static void put_value(enum dtype t, int64_t v, char *at)
@@ -67,7 +68,8 @@ static void put_value(enum dtype t, int64_t v, char *at)
 }
 
 /* Value number of element i of parameter k: the formula, or any number of the seed. */
-static uint64_t value_number(uint64_t i, uint64_t k, uint64_t seed, uint64_t modulus, uint64_t a, uint64_t b, uint64_t c)
+static uint64_t value_number(uint64_t i, uint64_t k, uint64_t seed, uint64_t modulus, uint64_t a,
+                             uint64_t b, uint64_t c)
 {
     if (seed == 0)
         return (a * i + b * k + c) % modulus;
@@ -80,8 +82,10 @@ static void put_complex(enum dtype t, struct tensor *out, int64_t k, uint64_t se
     int64_t size = dtype_bytes(part), n = tensor_count(out);
     for (int64_t i = 0; i < n; i++) {
         char *at = (char *)out->data + 2 * i * size;
-        real_store(part, (double)value_number((uint64_t)i, (uint64_t)k, seed, 17, 7, 13, 3) - 8, at);
-        real_store(part, (double)value_number((uint64_t)i, (uint64_t)k, seed, 13, 5, 11, 2) - 6, at + size);
+        real_store(part, (double)value_number((uint64_t)i, (uint64_t)k, seed, 17, 7, 13, 3) - 8,
+                   at);
+        real_store(part, (double)value_number((uint64_t)i, (uint64_t)k, seed, 13, 5, 11, 2) - 6,
+                   at + size);
     }
 }
 
@@ -131,9 +135,11 @@ bool tensor_to_ring(const struct tensor *in, struct tensor *out)
     return true;
 }
 
-/* ---- shards ------------------------------------------------------------------------------------- */
+/* ---- shards -------------------------------------------------------------------------------------
+ */
 
-/* S-13: tile i holds [i * S, (i + 1) * S) cut at the array's end; the rest of the shard is padding. */
+/* S-13: tile i holds [i * S, (i + 1) * S) cut at the array's end; the rest of the shard is padding.
+ */
 bool shard_window(const struct shardings *t, sharding_id s, int rank, const int64_t *dims,
                   int64_t device, int64_t *start, int64_t *real, int64_t *local)
 {
@@ -203,7 +209,8 @@ struct box cut_box(struct arena *a, const struct shardings *t, const struct cut 
     return b;
 }
 
-static bool cut_poison(const struct tensor *global, struct tensor *out, const struct box *b, bool all_real)
+static bool cut_poison(const struct tensor *global, struct tensor *out, const struct box *b,
+                       bool all_real)
 {
     int64_t n = tensor_count(out);
     if (all_real && !global->poison)
@@ -256,7 +263,8 @@ bool tensor_cut(struct shardings *t, sharding_id s, const struct tensor *global,
     return ok;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------ */
+/* ---- joining ------------------------------------------------------------------------------------
+ */
 
 struct joining {
     char *data;
@@ -297,7 +305,9 @@ bool tensor_join(struct shardings *t, sharding_id s, int rank, const int64_t *di
         return true;
     memset(out->data, 0, (size_t)out->bytes);
     arena_open(&tmp);
-    struct joining j = { .data = out->data, .size = element_size(out->dtype, out->ring), .equal = true };
+    struct joining j = { .data = out->data,
+                         .size = element_size(out->dtype, out->ring),
+                         .equal = true };
     j.seen = arena_alloc(&tmp, n + 1, 1);
     j.poison = arena_alloc(&tmp, n + 1, 1);
     for (int64_t d = 0; d < ndevices; d++) {

@@ -1,9 +1,9 @@
 /* verify: the partitioned program against the unpartitioned module (DESIGN.md section 5).
  *
- * Mode ring runs both over wrapping integers and wants equal bits, and that no result element depends
- * on padding. Mode float runs both in their real types; the one-device run has beside each value a
- * bound of what another order of the same sums may be off by, made from the same operations over
- * absolute values (bound.c). So |got - want| <= bound is the test, element by element.
+ * Mode ring runs both over wrapping integers and wants equal bits, and that no result element
+ * depends on padding. Mode float runs both in their real types; the one-device run has beside each
+ * value a bound of what another order of the same sums may be off by, made from the same operations
+ * over absolute values (bound.c). So |got - want| <= bound is the test, element by element.
  */
 #include "emulate/verify.h"
 
@@ -24,8 +24,11 @@ void verify_result_free(struct verify_result *r)
 
 struct run_options verify_options(const struct verifying *v, int64_t ndevices)
 {
-    return (struct run_options){ .mode = v->mode, .ndevices = ndevices, .threads = v->threads,
-                                 .max_steps = RING_LOOPS, .poison = true };
+    return (struct run_options){ .mode = v->mode,
+                                 .ndevices = ndevices,
+                                 .threads = v->threads,
+                                 .max_steps = RING_LOOPS,
+                                 .poison = true };
 }
 
 const char *element_text(struct arena *a, const struct tensor *t, const void *at)
@@ -34,11 +37,14 @@ const char *element_text(struct arena *a, const struct tensor *t, const void *at
     enum dtype_kind kind = dtype_kind(t->dtype);
     bool real = kind == DTYPE_KIND_FLOAT || kind == DTYPE_KIND_COMPLEX;
     if (real && !t->ring) {
-        enum dtype part = kind == DTYPE_KIND_FLOAT ? t->dtype : t->dtype == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+        enum dtype part = kind == DTYPE_KIND_FLOAT ? t->dtype
+                          : t->dtype == DTYPE_C64  ? DTYPE_F32
+                                                   : DTYPE_F64;
         double re = real_load(part, at);
         if (kind == DTYPE_KIND_FLOAT)
             return arena_printf(a, "%.17g", re);
-        return arena_printf(a, "(%.17g, %.17g)", re, real_load(part, (const char *)at + dtype_bytes(part)));
+        return arena_printf(a, "(%.17g, %.17g)", re,
+                            real_load(part, (const char *)at + dtype_bytes(part)));
     }
     if (real && kind == DTYPE_KIND_COMPLEX) {
         int64_t pair[2];
@@ -54,13 +60,16 @@ const char *element_text(struct arena *a, const struct tensor *t, const void *at
         return v ? "true" : "false";
     if (t->dtype == DTYPE_U64)
         memcpy(&v, at, 8);
-    return t->dtype == DTYPE_U64 ? arena_printf(a, "%" PRIu64, (uint64_t)v) : arena_printf(a, "%" PRId64, v);
+    return t->dtype == DTYPE_U64 ? arena_printf(a, "%" PRIu64, (uint64_t)v)
+                                 : arena_printf(a, "%" PRId64, v);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------
+ */
 
 /* Ring elements of all 64 bits for floats: a proof over as many values as there are. */
-static bool ring_input(const struct shape *s, int64_t k, uint64_t seed, struct tensor *out, struct diag *d)
+static bool ring_input(const struct shape *s, int64_t k, uint64_t seed, struct tensor *out,
+                       struct diag *d)
 {
     struct tensor plain;
     if (!tensor_generate(s->dtype, s->rank, s->dims, k, seed, &plain, d))
@@ -78,12 +87,15 @@ static bool ring_input(const struct shape *s, int64_t k, uint64_t seed, struct t
 }
 
 /* Small integers over 8: exact in every type, and functions of them stay in range. */
-static bool float_input(const struct shape *s, int64_t k, uint64_t seed, struct tensor *out, struct diag *d)
+static bool float_input(const struct shape *s, int64_t k, uint64_t seed, struct tensor *out,
+                        struct diag *d)
 {
     if (!tensor_generate(s->dtype, s->rank, s->dims, k, seed, out, d))
         return false;
     enum dtype_kind kind = dtype_kind(s->dtype);
-    enum dtype part = kind == DTYPE_KIND_FLOAT ? s->dtype : s->dtype == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+    enum dtype part = kind == DTYPE_KIND_FLOAT ? s->dtype
+                      : s->dtype == DTYPE_C64  ? DTYPE_F32
+                                               : DTYPE_F64;
     if (kind != DTYPE_KIND_FLOAT && kind != DTYPE_KIND_COMPLEX)
         return true;
     for (char *at = out->data; at < (char *)out->data + out->bytes; at += dtype_bytes(part))
@@ -107,7 +119,9 @@ static bool inputs_make(struct verifying *v)
         const struct shape *s = instr_shape(m, e->params[k]);
         for (int64_t leaf = 0; leaf < s->nleaves; leaf++, n++) {
             const struct shape *l =
-                s->kind == SHAPE_TUPLE ? shape_get(m->ir, shape_leaf(m->ir, instr_at(m, e->params[k])->shape, leaf)) : s;
+                s->kind == SHAPE_TUPLE
+                    ? shape_get(m->ir, shape_leaf(m->ir, instr_at(m, e->params[k])->shape, leaf))
+                    : s;
             if (l->kind != SHAPE_ARRAY)
                 continue;
             bool ok = v->mode == RUN_RING ? ring_input(l, n, v->out->seed, &v->in[n], v->d)
@@ -127,7 +141,8 @@ static void inputs_free(struct verifying *v)
     v->in = NULL;
 }
 
-/* ---- the two runs ------------------------------------------------------------------------------- */
+/* ---- the two runs -------------------------------------------------------------------------------
+ */
 
 static bool has_manual_regions(const struct module *m)
 {
@@ -139,7 +154,9 @@ static bool has_manual_regions(const struct module *m)
 
 struct plan *verify_whole_plan(const struct verifying *v, const uint8_t *taps, struct diag *d)
 {
-    struct plan_options o = { .mode = v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .bounds = v->bounds, .ndevices = 1,
+    struct plan_options o = { .mode = v->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
+                              .bounds = v->bounds,
+                              .ndevices = 1,
                               .taps = taps };
     if (v->manual) {
         o.manual = v->pr->final;
@@ -161,7 +178,8 @@ const struct tensor *verify_whole_inputs(struct verifying *v, struct arena *a)
 /* Both plans, and whether all fits into memory, before a byte of data is made. */
 static bool plans_make(struct verifying *v)
 {
-    struct plan_options po = { .mode = v->mode == RUN_RING ? EMU_RING : EMU_FLOAT, .ndevices = v->p->num_partitions };
+    struct plan_options po = { .mode = v->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
+                               .ndevices = v->p->num_partitions };
     v->bounds = v->mode == RUN_FLOAT;
     v->manual = has_manual_regions(v->pr->graph->module);
     v->whole = verify_whole_plan(v, NULL, v->d);
@@ -204,14 +222,15 @@ static bool run_parts(struct verifying *v)
     return ok;
 }
 
-/* ---- comparison --------------------------------------------------------------------------------- */
+/* ---- comparison ---------------------------------------------------------------------------------
+ */
 
 struct comparing {
     struct verifying *v;
     const struct tensor *want, *got;
     int size;
     const double *bound; /* NULL: exact */
-    uint8_t *seen; /* global elements found different so far */
+    uint8_t *seen;       /* global elements found different so far */
     struct verify_output *o;
     bool poisoned;
 };
@@ -223,7 +242,8 @@ static double distance(enum dtype t, const char *want, const char *got)
     enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : t == DTYPE_C128 ? DTYPE_F64 : t;
     double worst = 0;
     for (int k = 0; k <= complex; k++) {
-        double x = real_load(part, got + k * dtype_bytes(part)), y = real_load(part, want + k * dtype_bytes(part));
+        double x = real_load(part, got + k * dtype_bytes(part)),
+               y = real_load(part, want + k * dtype_bytes(part));
         double off = (isnan(x) && isnan(y)) || x == y ? 0 : fabs(x - y);
         worst = isnan(off) || off > worst ? off : worst;
     }
@@ -301,7 +321,8 @@ static bool compare_all(struct verifying *v)
 {
     struct verify_result *r = v->out;
     if (v->want.nleaves != v->got.nleaves)
-        return diag_error(v->d, NULL, nowhere, "the program has %" PRId64 " outputs, the module %" PRId64,
+        return diag_error(v->d, NULL, nowhere,
+                          "the program has %" PRId64 " outputs, the module %" PRId64,
                           v->got.nleaves, v->want.nleaves);
     r->noutputs = v->want.nleaves;
     r->outputs = ARENA_ARRAY(&r->arena, struct verify_output, r->noutputs + 1);
@@ -315,7 +336,8 @@ static bool compare_all(struct verifying *v)
     return true;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------------
+ */
 
 static void runs_free(struct verifying *v)
 {
@@ -337,7 +359,8 @@ static bool verify_mode(struct verifying *v, bool *endless)
     *endless = false;
     v->out->mode = v->mode;
     v->out->poisoned = false;
-    bool ok = plans_make(v) && inputs_make(v) && run_whole(v, endless) && run_parts(v) && compare_all(v);
+    bool ok =
+        plans_make(v) && inputs_make(v) && run_whole(v, endless) && run_parts(v) && compare_all(v);
     if (ok && !v->out->equal)
         verify_locate(v);
     runs_free(v);
@@ -361,7 +384,8 @@ static bool verify_both(struct verifying *v)
         diag_free(first);
         return ok;
     }
-    v->out->mode_reason = arena_strdup(&v->out->arena, first->msgs.n ? first->msgs.v[0].text : "a loop ends on floats");
+    v->out->mode_reason = arena_strdup(&v->out->arena, first->msgs.n ? first->msgs.v[0].text
+                                                                     : "a loop ends on floats");
     diag_free(first);
     v->mode = RUN_FLOAT;
     return verify_mode(v, &endless);
@@ -379,11 +403,14 @@ static bool verify_protected(struct verifying *v)
     return diag_error(v->d, NULL, nowhere, "%s", f.text);
 }
 
-bool verify_program(const struct propagation *pr, const struct program *p, enum run_mode mode, uint64_t seed,
-                    int threads, struct verify_result *out, struct tick *tick, struct diag *d)
+bool verify_program(const struct propagation *pr, const struct program *p, enum run_mode mode,
+                    uint64_t seed, int threads, struct verify_result *out, struct tick *tick,
+                    struct diag *d)
 {
     *out = (struct verify_result){ .devices = p->num_partitions, .seed = seed, .mode = mode };
-    struct verifying v = { .pr = pr, .p = p, .mode = mode, .threads = threads, .out = out, .tick = tick, .d = d };
+    struct verifying v = {
+        .pr = pr, .p = p, .mode = mode, .threads = threads, .out = out, .tick = tick, .d = d
+    };
     if (verify_protected(&v))
         return true;
     verify_result_free(out);

@@ -10,14 +10,14 @@ struct verifying {
     enum run_mode mode;
     int threads;
     struct plan *whole, *parts;
-    struct tensor *in;       /* global inputs, [nin] */
+    struct tensor *in; /* global inputs, [nin] */
     int64_t nin;
-    struct run_result want;  /* one device */
-    double **want_bounds;    /* float mode: [nleaves], NULL: exact; else how far a result may be */
-    struct run_result got;   /* all devices */
-    bool bounds;             /* float mode */
-    bool manual;             /* has manual regions: the whole module runs on every device */
-    bool control_doubtful;   /* float mode: a loop or branch may go either way */
+    struct run_result want; /* one device */
+    double **want_bounds;   /* float mode: [nleaves], NULL: exact; else how far a result may be */
+    struct run_result got;  /* all devices */
+    bool bounds;            /* float mode */
+    bool manual;            /* has manual regions: the whole module runs on every device */
+    bool control_doubtful;  /* float mode: a loop or branch may go either way */
     struct verify_result *out;
     struct tick *tick;
     struct diag *d;

@@ -148,29 +148,45 @@ static const bool *expand_flags(struct arena *a, int kind, int64_t nlist, const 
     return out;
 }
 
-/* An entry that the user annotated keeps what the user said (language.md section 5). */
-static void hold_annotated(const struct document *doc, const struct strategy *s, bool *out,
+/* The flags as they stand, header's or set: one entry and n equal entries are different things to
+ * XLA (P-64, P-87..P-89). */
+static const bool *plain_flags(struct arena *a, int kind, int64_t nlist, const bool *list,
+                               int64_t nheader, const bool *header, bool silent, int64_t *n)
+{
+    bool *one = ARENA_ARRAY(a, bool, 1);
+    if (kind == 2 || (kind != 0 && kind != 1 && nheader > 0)) {
+        *n = kind == 2 ? nlist : nheader;
+        return kind == 2 ? list : header;
+    }
+    one[0] = kind == 0 || kind == 1 ? kind : silent;
+    *n = 1;
+    return one;
+}
+
+/* An entry that the user annotated keeps what the user said (language.md section 5). False: there is
+ * none such, and the flags may stay as they are. */
+static bool hold_annotated(const struct document *doc, const struct strategy *s, bool *out,
                            int64_t nout, bool *params, int64_t nparams)
 {
     const struct module *m = doc->module;
     const struct computation *entry = comp_at(m, m->entry);
-    const struct instr *root = instr_at(m, entry->root);
+    bool held = false;
     for (int k = 0; k < s->nannotations; k++) {
         const struct annotation *a = &s->annotations[k];
         if (a->kind != ANNOTATE_SHARD)
             continue;
         for (int64_t p = 0; p < entry->nparams && p < nparams; p++)
-            if (entry->params[p].i == a->target.i)
+            if (entry->params[p].i == a->target.i) {
                 params[p] = false;
-        if (a->target.i == entry->root.i)
-            for (int64_t leaf = 0; leaf < nout; leaf++)
-                if (a->leaf < 0 || a->leaf == leaf)
-                    out[leaf] = false;
-        if (root->op == OP_TUPLE && (int64_t)root->noperands == nout)
-            for (int64_t leaf = 0; leaf < nout; leaf++)
-                if (root->operands[leaf].i == a->target.i)
-                    out[leaf] = false;
+                held = true;
+            }
+        for (int64_t leaf = 0; a->target.i == entry->root.i && leaf < nout; leaf++)
+            if (a->leaf < 0 || a->leaf == leaf) {
+                out[leaf] = false;
+                held = true;
+            }
     }
+    return held;
 }
 
 static void fill_options(const struct document *doc, const struct strategy *s, struct arena *a,
@@ -187,16 +203,22 @@ static void fill_options(const struct document *doc, const struct strategy *s, s
     bool *params = (bool *)(uintptr_t)expand_flags(
         a, so->to_parameters, so->nto_parameters, so->to_parameters_list, m->nto_parameters,
         m->to_parameters, doc->is_model, entry->nparams, &nparams);
-    hold_annotated(doc, s, out, nout, params, nparams);
+    const bool *to_output = out, *to_parameters = params;
+    if (!hold_annotated(doc, s, out, nout, params, nparams)) {
+        to_output = plain_flags(a, so->to_output, so->nto_output, so->to_output_list, m->nto_output,
+                                m->to_output, doc->is_model, &nout);
+        to_parameters = plain_flags(a, so->to_parameters, so->nto_parameters, so->to_parameters_list,
+                                    m->nto_parameters, m->to_parameters, doc->is_model, &nparams);
+    }
     *o = (struct propagation_options){
         .spmd = so->is_spmd,
         .propagate_metadata = so->propagate_metadata,
         .cse_only = so->cse_only,
         .none = strategy_none(doc, s),
         .nto_output = nout,
-        .to_output = out,
+        .to_output = to_output,
         .nto_parameters = nparams,
-        .to_parameters = params,
+        .to_parameters = to_parameters,
     };
 }
 
@@ -211,11 +233,11 @@ bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf)
     fill_options(doc, doc->current, &tmp, &o);
     const struct computation *entry = comp_at(doc->module, doc->module->entry);
     bool may = true;
-    for (int64_t k = 0; k < entry->nparams && k < o.nto_parameters; k++)
+    for (int64_t k = 0; k < entry->nparams && (k < o.nto_parameters || o.nto_parameters == 1); k++)
         if (entry->params[k].i == loaded.i)
-            may = o.to_parameters[k];
+            may = o.to_parameters[o.nto_parameters == 1 ? 0 : k];
     for (int64_t k = 0; k < o.nto_output && loaded.i == entry->root.i; k++)
-        if (leaf < 0 || leaf == k)
+        if (leaf < 0 || leaf == k || o.nto_output == 1)
             may = may && o.to_output[k];
     arena_close(&tmp);
     fail_leave(&f);

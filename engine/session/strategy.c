@@ -64,9 +64,12 @@ void strategy_hash(const struct document *doc, struct strategy *s)
 
 bool strategy_none(const struct document *doc, const struct strategy *s)
 {
-    return s->options.propagation_set
-               ? s->options.propagation_none
-               : doc->all_sharded && s->nannotations == 0 && !s->unshard_module;
+    if (s->options.propagation_set)
+        return s->options.propagation_none;
+    /* Whoever annotates, or says what propagation may change, wants it to run. */
+    bool asked = s->nannotations > 0 || s->unshard_module || s->options.to_output != -1 ||
+                 s->options.to_parameters != -1;
+    return doc->all_sharded && !asked;
 }
 
 bool document_propagation_none(const struct document *doc)

@@ -5,12 +5,14 @@
  * identities and loop-invariant carries before it makes HLO), and what is left becomes computations:
  *
  *     mlir_read.c   the cursor, blocks, functions, recovery; the entry
- *     mlir_op.c     one operation: pretty and generic form, attributes, types
+ *     mlir_op.c     one operation: pretty and generic form, attributes
+ *     mlir_func.c   modules, functions, meshes
+ *     mlir_type.c   names of operations, types
  *     mlir_attr.c   values of attributes: lists of numbers, enums, groups
  *     mlir_dense.c  constants
  *     mlir_fold.c   the importer's simplifications
  *     mlir_lower.c  regions to computations; captured values
- *     mlir_emit.c   operations to instructions
+ *     mlir_emit.c   operations to instructions; mlir_nums.c: dimension numbers, windows, collectives
  *     mlir_chlo.c   chlo operations that HLO has no opcode for
  *     mlir_shard.c  shardings: mhlo.sharding, Shardy's attributes and operations
  *     mlir_loc.c    locations to metadata
@@ -223,9 +225,6 @@ struct mlir {
     const struct sharding_note *set_note;
     const char *metadata, *frontend;
     uint32_t nmetadata, nfrontend;
-    instr_id *last_named;
-    bool entry;
-    bool manual; /* some manual computation was read */
     VEC(struct attr) out;
     struct map used_names; /* computation and name -> taken */
 };
@@ -313,6 +312,7 @@ struct mop *mlir_op_new(struct mlir *r, enum mkind kind);
 uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region, shape_id shape);
 const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n);
 void mlir_fill_opnames(struct mlir *r);
+const struct opname *mlir_find_opname(const struct mlir *r, const char *p, size_t n); /* NULL: unknown */
 struct mframe *mlir_push(struct mlir *r, struct mop *op, int form, const char *at);
 bool mlir_block_args(struct mlir *r, struct mregion *g);
 struct mfunc *mlir_find_func(const struct mlir *r, const char *name, size_t n);

@@ -1,5 +1,5 @@
 /* Operations of StableHLO to HLO instructions, one by one, as XLA's builder would make them. */
-#include "text/mlir.h"
+#include "text/mlir_emit.h"
 
 #include <stdio.h>
 
@@ -125,7 +125,7 @@ static shape_id result_shape(struct mlir *r, const struct mop *op)
     return shape_tuple(r->c, op->nresults, v);
 }
 
-static void attach_sharding(struct mlir *r, instr_id i)
+void mnum_attach_sharding(struct mlir *r, instr_id i)
 {
     struct instr *in = instr_at(r->m, i);
     if (r->set_sharding.i && !in->sharding.i) {
@@ -136,7 +136,7 @@ static void attach_sharding(struct mlir *r, instr_id i)
 
 void mspread(struct mlir *r, instr_id tuple, const struct mop *op)
 {
-    attach_sharding(r, tuple);
+    mnum_attach_sharding(r, tuple);
     if (op->nresults == 1) {
         mset(r, op->result, tuple);
         return;
@@ -149,62 +149,6 @@ void mspread(struct mlir *r, instr_id tuple, const struct mop *op)
     }
     if (op->nresults && mval(r, op->result)->name)
         give_name(r, instr_at(r->m, tuple), mval(r, op->result)->name, mval(r, op->result)->nname);
-}
-
-/* ---- attributes -------------------------------------------------------------------------------- */
-
-static void add(struct mlir *r, struct attr a)
-{
-    vec_push(&r->tmp, &r->out, a);
-}
-
-static bool add_ints(struct mlir *r, const struct mop *op, enum attr_key k, const char *key, const char *other)
-{
-    if (!mints_of(r, op, key, other, -1))
-        return false;
-    add(r, attr_ints(r->m, k, (int)r->ints.n, r->ints.v));
-    return true;
-}
-
-static void add_word(struct mlir *r, enum attr_key k, const char *word, uint32_t n)
-{
-    add(r, attr_ident(r->m, k, arena_strndup(&r->tmp, word, n)));
-}
-
-static void add_bool(struct mlir *r, enum attr_key k, bool v)
-{
-    struct attr a = attr_int(k, v);
-    a.type = ATTR_TYPE_BOOL;
-    add(r, a);
-}
-
-/* A dictionary inside <..>: #stablehlo.gather<offset_dims = [1], ..>. */
-static bool nested_ints(struct mlir *r, const struct mattr *a, enum attr_key k, const char *key, bool always)
-{
-    struct mattr in = { 0 };
-    const char *p = a && a->val ? memchr(a->val, '<', a->vlen) : NULL;
-    r->ints.n = 0;
-    if (p) {
-        const char *end = mbalanced(p, a->val + a->vlen);
-        if (end && mdict_find(p + 1, (uint32_t)(end - p - 2), key, &in) && !mints(r, &in, -1))
-            return false;
-    }
-    if (k && (always || r->ints.n))
-        add(r, attr_ints(r->m, k, (int)r->ints.n, r->ints.v));
-    return true;
-}
-
-static bool nested_int(struct mlir *r, const struct mattr *a, enum attr_key k, const char *key, int64_t dflt)
-{
-    if (!nested_ints(r, a, ATTR_NONE, key, false))
-        return false;
-    add(r, attr_int(k, r->ints.n ? r->ints.v[0] : dflt));
-    return true;
-}
-
-static comp_id region_comp(const struct mop *op, uint32_t k)
-{
-    return k < op->nregions ? op->regions[k]->comp : (comp_id){ 0 };
 }
 
 /* ---- elementwise and shape ops ----------------------------------------------------------------- */
@@ -296,9 +240,9 @@ static bool add_compare(struct mlir *r, const struct mop *op)
     }
     if (ndir != 2)
         return MFAIL(r, op->at, op->nat, "this comparison has no direction (EQ, NE, LT, LE, GT or GE)");
-    add_word(r, ATTR_DIRECTION, dir, ndir);
+    mnum_add_word(r, ATTR_DIRECTION, dir, ndir);
     if (mtext(type, ntype, "TOTALORDER"))
-        add_word(r, ATTR_COMPARE_TYPE, type, ntype);
+        mnum_add_word(r, ATTR_COMPARE_TYPE, type, ntype);
     return true;
 }
 
@@ -336,7 +280,7 @@ static bool add_slice(struct mlir *r, struct mop *op)
     }
     struct attr at = attr_ints(r->m, ATTR_SLICE, 3 * s->rank, v);
     at.type = ATTR_TYPE_SLICE;
-    add(r, at);
+    mnum_add(r, at);
     return true;
 }
 
@@ -354,459 +298,10 @@ static bool add_padding(struct mlir *r, struct mop *op)
     }
     struct attr at = attr_ints(r->m, ATTR_PADDING, 3 * s->rank, v);
     at.type = ATTR_TYPE_PADDING;
-    add(r, at);
+    mnum_add(r, at);
     return true;
 }
 
-/* ---- dot, convolution, windows ----------------------------------------------------------------- */
-
-/* batching_dims = [0] x [1]: the list before or behind the x. */
-static bool half(struct mlir *r, const struct mattr *a, int side)
-{
-    r->ints.n = 0;
-    if (!a || !a->val)
-        return true;
-    const char *p = a->val, *end = p + a->vlen;
-    const char *close = mbalanced(p, end);
-    if (!close)
-        return MFAIL(r, p, 1, "expected [..] x [..]");
-    struct mattr part = { .val = p, .vlen = (uint32_t)(close - p) };
-    if (side == 1) {
-        while (close < end && *close != '[')
-            close++;
-        part.val = close;
-        part.vlen = (uint32_t)(end - close);
-        if (close >= end)
-            return MFAIL(r, p, 1, "expected [..] x [..]");
-    }
-    return mints(r, &part, -1);
-}
-
-static bool add_precision(struct mlir *r, const struct mop *op)
-{
-    const struct mattr *a = mattr2(op, "precision", "precision_config");
-    if (!a || !a->val)
-        return true;
-    const char *p = a->val, *end = p + a->vlen;
-    struct str s = STR_IN(&r->m->arena);
-    bool odd = false;
-    str_addc(&s, '{');
-    while (p < end) {
-        size_t w = mword(p);
-        bool high = mtext(p, w, "HIGH") || mtext(p, w, "HIGHEST"), dflt = mtext(p, w, "DEFAULT");
-        if (high || dflt) {
-            str_adds(&s, s.n > 1 ? "," : "");
-            str_adds(&s, dflt ? "default" : w == 4 ? "high" : "highest");
-            odd |= high;
-        }
-        p += w ? w : 1;
-    }
-    str_addc(&s, '}');
-    if (odd) {
-        struct attr at = attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, str_text(&s));
-        at.key = ATTR_OPERAND_PRECISION;
-        at.type = ATTR_TYPE_RAW;
-        add(r, at);
-    }
-    return true;
-}
-
-static bool add_dot(struct mlir *r, struct mop *op)
-{
-    const struct mattr *nums = mattr(op, "dot_dimension_numbers");
-    static const struct {
-        enum attr_key k;
-        const char *nested, *pretty;
-        int side;
-    } rows[] = { { ATTR_LHS_BATCH, "lhs_batching_dimensions", "batching_dims", 0 },
-                 { ATTR_LHS_CONTRACTING, "lhs_contracting_dimensions", "contracting_dims", 0 },
-                 { ATTR_RHS_BATCH, "rhs_batching_dimensions", "batching_dims", 1 },
-                 { ATTR_RHS_CONTRACTING, "rhs_contracting_dimensions", "contracting_dims", 1 } };
-    if (!nums && mtext(op->name + (op->nname > 4 ? op->nname - 4 : 0), op->nname > 4 ? 4 : 0, ".dot")) {
-        int64_t d = mshape(r, op->operands[0])->rank - 1, zero = 0;
-        add(r, attr_ints(r->m, ATTR_LHS_CONTRACTING, 1, &d));
-        add(r, attr_ints(r->m, ATTR_RHS_CONTRACTING, 1, &zero));
-        return add_precision(r, op);
-    }
-    for (size_t i = 0; i < COUNTOF(rows); i++) {
-        if (nums) {
-            if (!nested_ints(r, nums, rows[i].k, rows[i].nested, false))
-                return false;
-        } else {
-            if (!half(r, mattr(op, rows[i].pretty), rows[i].side))
-                return false;
-            if (r->ints.n)
-                add(r, attr_ints(r->m, rows[i].k, (int)r->ints.n, r->ints.v));
-        }
-    }
-    return add_precision(r, op);
-}
-
-/* A key of the pretty convolution's window = {stride = [..], ..}, or the operation's own. */
-static bool window_ints(struct mlir *r, const struct mop *op, const char *pretty, const char *generic, int64_t n)
-{
-    const struct mattr *w = mattr(op, "window");
-    struct mattr in;
-    r->ints.n = 0;
-    if (w && w->val && mdict_find(w->val, w->vlen, pretty, &in))
-        return mints(r, &in, n);
-    return mints_of(r, op, generic, NULL, n);
-}
-
-static bool add_window(struct mlir *r, const struct mop *op, int rank, const int64_t *size, bool conv)
-{
-    struct window_dim *d = ARENA_ARRAY(&r->m->arena, struct window_dim, rank + 1);
-    for (int i = 0; i < rank; i++)
-        d[i] = (struct window_dim){ .size = size[i], .stride = 1, .base_dilation = 1, .window_dilation = 1 };
-    if (!window_ints(r, op, "stride", "window_strides", rank))
-        return false;
-    for (int i = 0; i < rank && i < r->ints.n; i++)
-        d[i].stride = r->ints.v[i];
-    if (!window_ints(r, op, "pad", "padding", 2 * rank))
-        return false;
-    for (int i = 0; i < rank && 2 * i + 1 < r->ints.n; i++) {
-        d[i].pad_low = r->ints.v[2 * i];
-        d[i].pad_high = r->ints.v[2 * i + 1];
-    }
-    if (!window_ints(r, op, "lhs_dilate", conv ? "lhs_dilation" : "base_dilations", rank))
-        return false;
-    for (int i = 0; i < rank && i < r->ints.n; i++)
-        d[i].base_dilation = r->ints.v[i];
-    if (!window_ints(r, op, "rhs_dilate", conv ? "rhs_dilation" : "window_dilations", rank))
-        return false;
-    for (int i = 0; i < rank && i < r->ints.n; i++)
-        d[i].window_dilation = r->ints.v[i];
-    if (!window_ints(r, op, "reverse", "window_reversal", rank))
-        return false;
-    for (int i = 0; i < rank && i < r->ints.n; i++)
-        d[i].reversal = r->ints.v[i] != 0;
-    add(r, attr_window(r->m, rank, d));
-    return true;
-}
-
-/* [b, 0, 1, f] at *pp. */
-static bool labels(const char **pp, const char *end, char first, char second, int *a, int *b, int *spatial,
-                   int *nspatial)
-{
-    const char *p = *pp;
-    int n = 0, ns = 0;
-    *a = *b = -1;
-    while (p < end && *p != '[')
-        p++;
-    if (p >= end)
-        return false;
-    for (p++; p < end && *p != ']'; p++) {
-        if (mis(*p, MC_SPACE) || *p == ',')
-            continue;
-        if (*p == first) {
-            *a = n++;
-        } else if (*p == second) {
-            *b = n++;
-        } else if (mis(*p, MC_DIGIT)) {
-            int64_t k;
-            size_t used = parse_i64(p, (size_t)(end - p), &k);
-            if (!used || k > 11)
-                return false;
-            spatial[k] = n++;
-            ns++;
-            p += used - 1;
-        } else {
-            return false;
-        }
-    }
-    *nspatial = ns;
-    *pp = p;
-    return *a >= 0 && *b >= 0;
-}
-
-static bool raw_ints(struct mlir *r, const struct mattr *a, const char *key, int *out, int max, int *n)
-{
-    if (!nested_ints(r, a, ATTR_NONE, key, false))
-        return false;
-    *n = (int)min_i64(r->ints.n, max);
-    for (int i = 0; i < *n; i++)
-        out[i] = (int)r->ints.v[i];
-    return true;
-}
-
-static bool raw_one(struct mlir *r, const struct mattr *a, const char *key, int *out)
-{
-    int n;
-    if (!raw_ints(r, a, key, out, 1, &n))
-        return false;
-    if (n == 0)
-        *out = 0;
-    return true;
-}
-
-static bool conv_numbers(struct mlir *r, const struct mop *op, struct conv_dims *c)
-{
-    const struct mattr *a = mattr2(op, "dim_numbers", "dimension_numbers");
-    if (!a || !a->val)
-        return MFAIL(r, op->at, op->nat, "this convolution has no dimension numbers");
-    int n1, n2, n3;
-    if (memmem(a->val, a->vlen, "raw", 3)) { /* #stablehlo.conv<raw input_batch_dimension = 0, ..> */
-        const char *p = memchr(a->val, '<', a->vlen);
-        struct mattr in = *a;
-        if (p) {
-            const char *q = memmem(p, (size_t)(a->val + a->vlen - p), "raw", 3);
-            char *copy = arena_strndup(&r->tmp, q + 2, (size_t)(a->val + a->vlen - q - 2));
-            copy[0] = '<';
-            in.val = copy;
-            in.vlen = (uint32_t)strlen(copy);
-        }
-        bool ok = raw_one(r, &in, "input_batch_dimension", &c->lhs_batch) &&
-                  raw_one(r, &in, "input_feature_dimension", &c->lhs_feature) &&
-                  raw_ints(r, &in, "input_spatial_dimensions", c->lhs_spatial, 12, &n1) &&
-                  raw_one(r, &in, "kernel_input_feature_dimension", &c->rhs_in) &&
-                  raw_one(r, &in, "kernel_output_feature_dimension", &c->rhs_out) &&
-                  raw_ints(r, &in, "kernel_spatial_dimensions", c->rhs_spatial, 12, &n2) &&
-                  raw_one(r, &in, "output_batch_dimension", &c->out_batch) &&
-                  raw_one(r, &in, "output_feature_dimension", &c->out_feature) &&
-                  raw_ints(r, &in, "output_spatial_dimensions", c->out_spatial, 12, &n3);
-        c->nspatial = ok ? n1 : 0;
-        return ok;
-    }
-    const char *p = a->val, *end = p + a->vlen;
-    if (!labels(&p, end, 'b', 'f', &c->lhs_batch, &c->lhs_feature, c->lhs_spatial, &n1) ||
-        !labels(&p, end, 'i', 'o', &c->rhs_in, &c->rhs_out, c->rhs_spatial, &n2) ||
-        !labels(&p, end, 'b', 'f', &c->out_batch, &c->out_feature, c->out_spatial, &n3) || n1 != n2 || n1 != n3)
-        return MFAIL(r, a->val, a->vlen, "expected dimension numbers, like [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]");
-    c->nspatial = n1;
-    return true;
-}
-
-static bool add_conv(struct mlir *r, struct mop *op)
-{
-    struct conv_dims *c = ARENA_NEW(&r->m->arena, struct conv_dims);
-    const struct shape *k = mshape(r, op->operands[1]);
-    if (!conv_numbers(r, op, c))
-        return false;
-    int64_t size[12], groups;
-    if (c->nspatial > 12 || c->nspatial + 2 != k->rank)
-        return MFAIL(r, op->at, op->nat, "the dimension numbers do not fit the kernel's rank");
-    for (int i = 0; i < c->nspatial; i++) {
-        if (c->rhs_spatial[i] < 0 || c->rhs_spatial[i] >= k->rank)
-            return MFAIL(r, op->at, op->nat, "the dimension numbers do not fit the kernel's rank");
-        size[i] = k->dims[c->rhs_spatial[i]];
-    }
-    if (c->nspatial && !add_window(r, op, c->nspatial, size, true))
-        return false;
-    struct attr a = { .key = ATTR_DIM_LABELS, .type = ATTR_TYPE_CONV };
-    a.conv = c;
-    add(r, a);
-    if (!mint_of(r, op, "feature_group_count", NULL, 1, &groups))
-        return false;
-    if (groups != 1)
-        add(r, attr_int(ATTR_FEATURE_GROUP_COUNT, groups));
-    if (!mint_of(r, op, "batch_group_count", NULL, 1, &groups))
-        return false;
-    if (groups != 1)
-        add(r, attr_int(ATTR_BATCH_GROUP_COUNT, groups));
-    return add_precision(r, op);
-}
-
-static bool add_reduce_window(struct mlir *r, struct mop *op)
-{
-    const struct shape *s = mshape(r, op->operands[0]);
-    int64_t size[64];
-    if (!mints_of(r, op, "window_dimensions", NULL, s->rank))
-        return false;
-    for (int d = 0; d < s->rank; d++)
-        size[d] = d < r->ints.n ? r->ints.v[d] : 1;
-    return add_window(r, op, s->rank, size, false);
-}
-
-static bool add_gather(struct mlir *r, struct mop *op)
-{
-    const struct mattr *a = mattr(op, "dimension_numbers");
-    if (!nested_ints(r, a, ATTR_OFFSET_DIMS, "offset_dims", true) ||
-        !nested_ints(r, a, ATTR_COLLAPSED_SLICE_DIMS, "collapsed_slice_dims", true) ||
-        !nested_ints(r, a, ATTR_START_INDEX_MAP, "start_index_map", true) ||
-        !nested_ints(r, a, ATTR_OPERAND_BATCHING_DIMS, "operand_batching_dims", false) ||
-        !nested_ints(r, a, ATTR_START_INDICES_BATCHING_DIMS, "start_indices_batching_dims", false) ||
-        !nested_int(r, a, ATTR_INDEX_VECTOR_DIM, "index_vector_dim", 0) ||
-        !add_ints(r, op, ATTR_SLICE_SIZES, "slice_sizes", NULL))
-        return false;
-    if (mbool_of(op, "indices_are_sorted", false))
-        add_bool(r, ATTR_INDICES_ARE_SORTED, true);
-    return true;
-}
-
-static bool add_scatter(struct mlir *r, struct mop *op)
-{
-    const struct mattr *a = mattr(op, "scatter_dimension_numbers");
-    if (!nested_ints(r, a, ATTR_UPDATE_WINDOW_DIMS, "update_window_dims", true) ||
-        !nested_ints(r, a, ATTR_INSERTED_WINDOW_DIMS, "inserted_window_dims", true) ||
-        !nested_ints(r, a, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, "scatter_dims_to_operand_dims", true) ||
-        !nested_ints(r, a, ATTR_INPUT_BATCHING_DIMS, "input_batching_dims", false) ||
-        !nested_ints(r, a, ATTR_SCATTER_INDICES_BATCHING_DIMS, "scatter_indices_batching_dims", false) ||
-        !nested_int(r, a, ATTR_INDEX_VECTOR_DIM, "index_vector_dim", 0))
-        return false;
-    if (mbool_of(op, "indices_are_sorted", false))
-        add_bool(r, ATTR_INDICES_ARE_SORTED, true);
-    if (mbool_of(op, "unique_indices", false))
-        add_bool(r, ATTR_UNIQUE_INDICES, true);
-    return true;
-}
-
-/* ---- collectives ------------------------------------------------------------------------------- */
-
-/* dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>; -1 fills ragged groups. */
-static bool add_groups(struct mlir *r, const struct mop *op)
-{
-    const struct mattr *a = mattr(op, "replica_groups");
-    struct replica_groups *g = ARENA_NEW(&r->m->arena, struct replica_groups);
-    struct attr at = { .key = ATTR_REPLICA_GROUPS, .type = ATTR_TYPE_GROUPS };
-    at.groups = g;
-    if (!a || !a->val) {
-        g->none = true;
-        add(r, at);
-        return true;
-    }
-    const char *type = memmem(a->val, a->vlen, "tensor<", 7);
-    int64_t rows = 0, columns = 0, count;
-    if (type) {
-        size_t used = parse_i64(type + 7, 24, &rows);
-        if (used && type[7 + used] == 'x')
-            (void)parse_i64(type + 8 + used, 24, &columns);
-    }
-    if (!mul_ok(rows, columns, &count) || count < 0 || count > INT32_MAX || !mints(r, a, count))
-        return MFAIL(r, a->val, a->vlen, "expected dense<[[..], ..]> : tensor<GROUPSxSIZExi64>");
-    if (r->ints.n == 0) {
-        g->none = true;
-        add(r, at);
-        return true;
-    }
-    if (r->ints.n != count || rows <= 0)
-        return MFAIL(r, a->val, a->vlen, "these groups do not have the numbers of their type");
-    bool full = true;
-    for (int64_t i = 0; i < count; i++) {
-        full &= r->ints.v[i] >= 0 && r->ints.v[i] < count;
-        if (r->ints.v[i] < -1 || r->ints.v[i] > INT32_MAX)
-            return MFAIL(r, a->val, a->vlen, "no such device: %" PRId64, r->ints.v[i]);
-    }
-    bool *seen = full ? ARENA_ARRAY(&r->tmp, bool, count + 1) : NULL;
-    for (int64_t i = 0; full && i < count; i++) {
-        full = !seen[r->ints.v[i]];
-        seen[r->ints.v[i]] = true;
-    }
-    if (full) {
-        int64_t dims[2] = { rows, columns };
-        g->uniform = true;
-        g->tiles = tiling_make(r->c->shardings, 2, dims, order_from_list(r->c->shardings, count, r->ints.v));
-    } else {
-        int64_t *sizes = ARENA_ARRAY(&r->m->arena, int64_t, rows), *ids = ARENA_ARRAY(&r->m->arena, int64_t, count);
-        int64_t n = 0;
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++)
-                if (r->ints.v[i * columns + j] >= 0) {
-                    ids[n++] = r->ints.v[i * columns + j];
-                    sizes[i]++;
-                }
-        g->nlists = rows;
-        g->sizes = sizes;
-        g->ids = ids;
-    }
-    add(r, at);
-    return true;
-}
-
-static bool add_channel(struct mlir *r, const struct mop *op)
-{
-    const struct mattr *a = mattr(op, "channel_handle");
-    if (a && a->val) {
-        if (!nested_ints(r, a, ATTR_NONE, "handle", false))
-            return false;
-        if (r->ints.n && r->ints.v[0] > 0)
-            add(r, attr_int(ATTR_CHANNEL_ID, r->ints.v[0]));
-    }
-    int64_t id;
-    if (!mint_of(r, op, "channel_id", NULL, 0, &id))
-        return false;
-    if (id > 0 && !(a && a->val))
-        add(r, attr_int(ATTR_CHANNEL_ID, id));
-    return true;
-}
-
-static void add_global_ids(struct mlir *r, const struct mop *op)
-{
-    if (mbool_of(op, "use_global_device_ids", false))
-        add_bool(r, ATTR_USE_GLOBAL_DEVICE_IDS, true);
-}
-
-static bool add_pairs(struct mlir *r, const struct mop *op)
-{
-    const struct mattr *a = mattr(op, "source_target_pairs");
-    if (!mints(r, a, -1))
-        return false;
-    if (r->ints.n % 2)
-        return MFAIL(r, a->val, a->vlen, "these are no pairs");
-    struct permute_pairs p = { .kind = PAIRS_LIST, .n = r->ints.n / 2 };
-    p.list = arena_copy(&r->m->arena, r->ints.v, r->ints.n, sizeof *r->ints.v);
-    add(r, attr_pairs(r->m, &p));
-    return true;
-}
-
-static void all_to_all_result(struct mlir *r, const struct mop *op, uint32_t k, instr_id i)
-{
-    attach_sharding(r, i);
-    mset(r, op->result + k, i);
-}
-
-/* The builder's all-to-all of an array: exchange along one dimension, then move the pieces. */
-static bool one_all_to_all(struct mlir *r, const struct mop *op, uint32_t k, instr_id x, int64_t split,
-                           int64_t concat, int64_t count)
-{
-    const struct shape *s = mshape(r, op->operands[k]);
-    if (split < 0 || split >= s->rank || concat < 0 || concat >= s->rank || count <= 0 || s->dims[split] % count)
-        return MFAIL(r, op->at, op->nat, "the dimensions of this all_to_all do not fit its operand");
-    add(r, attr_ints(r->m, ATTR_DIMENSIONS, 1, &split));
-    instr_id i = memit(r, OP_ALL_TO_ALL, mval(r, op->operands[k])->shape, 1, &x, (int)r->out.n, r->out.v);
-    if (split == concat) {
-        all_to_all_result(r, op, k, i);
-        return true;
-    }
-    int64_t sizes[66], perm[66], moved[66];
-    int n = 0;
-    for (int d = 0; d < s->rank; d++) {
-        if (d != split) {
-            sizes[n++] = s->dims[d];
-        } else {
-            sizes[n++] = count;
-            sizes[n++] = s->dims[d] / count;
-        }
-    }
-    i = memit(r, OP_RESHAPE, shape_array(r->c, s->dtype, n, sizes), 1, &i, 0, NULL);
-    n = 0;
-    for (int d = 0; d < s->rank; d++) {
-        int64_t behind = d >= split ? d + 1 : d;
-        if (d == concat)
-            perm[n++] = split;
-        perm[n++] = behind;
-    }
-    for (int j = 0; j < n; j++)
-        moved[j] = sizes[perm[j]];
-    struct attr a = attr_ints(r->m, ATTR_DIMENSIONS, n, perm);
-    i = memit(r, OP_TRANSPOSE, shape_array(r->c, s->dtype, n, moved), 1, &i, 1, &a);
-    all_to_all_result(r, op, k, memit(r, OP_RESHAPE, mval(r, op->result + k)->shape, 1, &i, 0, NULL));
-    return true;
-}
-
-static bool emit_all_to_all(struct mlir *r, struct mop *op, const instr_id *v)
-{
-    int64_t split, concat, count;
-    if (!add_channel(r, op) || !add_groups(r, op) || !mint_of(r, op, "split_dimension", NULL, 0, &split) ||
-        !mint_of(r, op, "concat_dimension", NULL, 0, &concat) || !mint_of(r, op, "split_count", NULL, 1, &count))
-        return false;
-    int64_t nattrs = r->out.n;
-    for (uint32_t k = 0; k < op->noperands && k < op->nresults; k++) {
-        r->out.n = nattrs;
-        if (!one_all_to_all(r, op, k, v[k], split, concat, count))
-            return false;
-    }
-    return true;
-}
 /* ---- control flow ------------------------------------------------------------------------------ */
 
 static instr_id tuple_of(struct mlir *r, int64_t n, const instr_id *v)
@@ -836,10 +331,10 @@ static bool emit_while(struct mlir *r, struct mop *op, const instr_id *v)
         vec_push(&r->tmp, &in, i);
     }
     instr_id t = tuple_of(r, in.n, in.v);
-    add(r, attr_comp(ATTR_CONDITION, region_comp(op, 0)));
-    add(r, attr_comp(ATTR_BODY, region_comp(op, 1)));
+    mnum_add(r, attr_comp(ATTR_CONDITION, mnum_region_comp(op, 0)));
+    mnum_add(r, attr_comp(ATTR_BODY, mnum_region_comp(op, 1)));
     instr_id w = memit(r, OP_WHILE, instr_at(r->m, t)->shape, 1, &t, (int)r->out.n, r->out.v);
-    attach_sharding(r, w);
+    mnum_attach_sharding(r, w);
     if (op->nresults && mval(r, op->result)->name)
         give_name(r, instr_at(r->m, w), mval(r, op->result)->name, mval(r, op->result)->nname);
     for (int64_t k = 0; k < result.n; k++) {
@@ -876,12 +371,12 @@ static bool emit_branches(struct mlir *r, struct mop *op, const instr_id *v)
     if (op->kind == M_IF) {
         if (comps.n != 2)
             return MFAIL(r, op->at, op->nat, "an if has two regions");
-        add(r, attr_comp(ATTR_TRUE_COMPUTATION, comps.v[0]));
-        add(r, attr_comp(ATTR_FALSE_COMPUTATION, comps.v[1]));
+        mnum_add(r, attr_comp(ATTR_TRUE_COMPUTATION, comps.v[0]));
+        mnum_add(r, attr_comp(ATTR_FALSE_COMPUTATION, comps.v[1]));
     } else {
         struct attr a = { .key = ATTR_BRANCH_COMPUTATIONS, .type = ATTR_TYPE_COMPS, .n = (uint32_t)comps.n };
         a.comps = arena_copy(&r->m->arena, comps.v, comps.n, sizeof *comps.v);
-        add(r, a);
+        mnum_add(r, a);
     }
     mspread(r, memit(r, OP_CONDITIONAL, result_shape(r, op), in.n, in.v, (int)r->out.n, r->out.v), op);
     return true;
@@ -903,7 +398,7 @@ static bool emit_call(struct mlir *r, struct mop *op, const instr_id *v)
     for (uint32_t k = 0; k < f->nargs; k++)
         if (!shape_same(r->c, mval(r, f->body->arg0 + k)->shape, mval(r, op->operands[k])->shape))
             return MFAIL(r, op->at, op->nat, "argument %u of '@%.*s' has another type", k, (int)n, name);
-    add(r, attr_comp(ATTR_TO_APPLY, f->comp));
+    mnum_add(r, attr_comp(ATTR_TO_APPLY, f->comp));
     mspread(r, memit(r, OP_CALL, result_shape(r, op), op->noperands, v, (int)r->out.n, r->out.v), op);
     return true;
 }
@@ -916,7 +411,7 @@ static void raw_text(struct mlir *r, enum attr_key k, const char *text, uint32_t
     a.type = ATTR_TYPE_RAW;
     a.text = arena_strndup(&r->m->arena, text, n);
     a.n = n;
-    add(r, a);
+    mnum_add(r, a);
 }
 
 static bool emit_custom(struct mlir *r, struct mop *op, const instr_id *v)
@@ -935,18 +430,18 @@ static bool emit_custom(struct mlir *r, struct mop *op, const instr_id *v)
     }
     if (mtext(target, n, "mhlo.topk") && op->noperands == 1 && op->nresults == 2) {
         const struct shape *s = mshape(r, op->result);
-        add(r, attr_int(ATTR_K, s->rank ? s->dims[s->rank - 1] : 1));
+        mnum_add(r, attr_int(ATTR_K, s->rank ? s->dims[s->rank - 1] : 1));
         const struct mattr *m = mattr(op, "mhlo.attributes");
         struct mattr in;
         bool largest = !m || !m->val || !mdict_find(m->val, m->vlen, "largest", &in) ||
                        (in.val && mtext(in.val, mword(in.val), "true"));
-        add_bool(r, ATTR_LARGEST, largest);
+        mnum_add_bool(r, ATTR_LARGEST, largest);
         mspread(r, memit(r, OP_TOPK, result_shape(r, op), 1, v, (int)r->out.n, r->out.v), op);
         return true;
     }
-    add(r, attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, name));
+    mnum_add(r, attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, name));
     if (mbool_of(op, "has_side_effect", false))
-        add_bool(r, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, true);
+        mnum_add_bool(r, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, true);
     int64_t api;
     const struct mattr *typed = mattr(op, "mhlo.backend_config");
     if (!mint_of(r, op, "api_version", NULL, typed ? 4 : 1, &api))
@@ -954,7 +449,7 @@ static bool emit_custom(struct mlir *r, struct mop *op, const instr_id *v)
     static const char *const versions[] = { "", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
                                             "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI" };
     if (api >= 2 && api <= 4)
-        add(r, attr_ident(r->m, ATTR_API_VERSION, versions[api]));
+        mnum_add(r, attr_ident(r->m, ATTR_API_VERSION, versions[api]));
     a = mattr(op, "backend_config");
     if (a && a->val && *a->val == '"' && a->vlen > 2)
         raw_text(r, ATTR_BACKEND_CONFIG, a->val, a->vlen);
@@ -977,7 +472,7 @@ static bool emit_unknown(struct mlir *r, struct mop *op, const instr_id *v)
                   "call (as do further ones)", (int)op->nname, op->name);
         r->told_unknown = true;
     }
-    add(r, attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, arena_strndup(&r->tmp, op->name, op->nname)));
+    mnum_add(r, attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, arena_strndup(&r->tmp, op->name, op->nname)));
     mspread(r, memit(r, OP_CUSTOM_CALL, result_shape(r, op), op->noperands, v, (int)r->out.n, r->out.v), op);
     return true;
 }
@@ -993,7 +488,7 @@ static bool add_enum(struct mlir *r, const struct mop *op, enum attr_key k, cons
     if (!n)
         return MFAIL(r, op->at, op->nat, "expected %s = ...", key);
     char *text = arena_printf(&r->tmp, "%s%.*s", prefix, (int)n, word);
-    add(r, attr_ident(r->m, k, text));
+    mnum_add(r, attr_ident(r->m, k, text));
     return true;
 }
 
@@ -1010,8 +505,8 @@ static bool add_precision_format(struct mlir *r, const struct mop *op)
     } else if (!mint_of(r, op, "exponent_bits", NULL, 8, &e) || !mint_of(r, op, "mantissa_bits", NULL, 23, &m)) {
         return false;
     }
-    add(r, attr_int(ATTR_EXPONENT_BITS, e));
-    add(r, attr_int(ATTR_MANTISSA_BITS, m));
+    mnum_add(r, attr_int(ATTR_EXPONENT_BITS, e));
+    mnum_add(r, attr_int(ATTR_MANTISSA_BITS, m));
     return true;
 }
 
@@ -1020,7 +515,7 @@ static bool add_index(struct mlir *r, const struct mop *op)
     int64_t k;
     if (!mint_of(r, op, "[", "index", 0, &k))
         return false;
-    add(r, attr_int(ATTR_INDEX, k));
+    mnum_add(r, attr_int(ATTR_INDEX, k));
     return true;
 }
 
@@ -1035,11 +530,11 @@ static bool add_float(struct mlir *r, const struct mop *op)
         snprintf(buf, sizeof buf, "%.*s", (int)(a->vlen < 60 ? a->vlen : 60), a->val);
         (void)sscanf(buf, "%lf", &at.f);
     }
-    add(r, at);
+    mnum_add(r, at);
     int64_t k;
     if (!mint_of(r, op, "feature_index", NULL, 0, &k))
         return false;
-    add(r, attr_int(ATTR_FEATURE_INDEX, k));
+    mnum_add(r, attr_int(ATTR_FEATURE_INDEX, k));
     return true;
 }
 
@@ -1115,20 +610,20 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
             return false;
         break;
     case OP_TRANSPOSE:
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "dims", "permutation"))
+        if (!mnum_add_ints(r, op, ATTR_DIMENSIONS, "dims", "permutation"))
             return false;
         break;
     case OP_REVERSE:
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "dims", "dimensions"))
+        if (!mnum_add_ints(r, op, ATTR_DIMENSIONS, "dims", "dimensions"))
             return false;
         break;
     case OP_CONCATENATE:
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "dim", "dimension"))
+        if (!mnum_add_ints(r, op, ATTR_DIMENSIONS, "dim", "dimension"))
             return false;
         break;
     case OP_GET_DIMENSION_SIZE:
     case OP_SET_DIMENSION_SIZE:
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "dim", "dimension"))
+        if (!mnum_add_ints(r, op, ATTR_DIMENSIONS, "dim", "dimension"))
             return false;
         break;
     case OP_SLICE:
@@ -1140,49 +635,49 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
             return false;
         break;
     case OP_DYNAMIC_SLICE:
-        if (!add_ints(r, op, ATTR_DYNAMIC_SLICE_SIZES, "sizes", "slice_sizes"))
+        if (!mnum_add_ints(r, op, ATTR_DYNAMIC_SLICE_SIZES, "sizes", "slice_sizes"))
             return false;
         break;
     case OP_DOT:
-        if (!add_dot(r, op))
+        if (!mnum_add_dot(r, op))
             return false;
         break;
     case OP_CONVOLUTION:
-        if (!add_conv(r, op))
+        if (!mnum_add_conv(r, op))
             return false;
         break;
     case OP_GATHER:
-        if (!add_gather(r, op))
+        if (!mnum_add_gather(r, op))
             return false;
         break;
     case OP_SCATTER:
-        if (!need(r, op, 3, 1) || !add_scatter(r, op))
+        if (!need(r, op, 3, 1) || !mnum_add_scatter(r, op))
             return false;
-        add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, mnum_region_comp(op, 0)));
         break;
     case OP_REDUCE:
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "dimensions", NULL))
+        if (!mnum_add_ints(r, op, ATTR_DIMENSIONS, "dimensions", NULL))
             return false;
-        c = op->applied.i ? op->applied : region_comp(op, 0);
+        c = op->applied.i ? op->applied : mnum_region_comp(op, 0);
         if (!c.i)
             return MFAIL(r, op->at, op->nat, "this reduce has no computation");
-        add(r, attr_comp(ATTR_TO_APPLY, c));
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, c));
         break;
     case OP_MAP:
-        if (!need(r, op, 1, 1) || !add_ints(r, op, ATTR_DIMENSIONS, "dimensions", NULL))
+        if (!need(r, op, 1, 1) || !mnum_add_ints(r, op, ATTR_DIMENSIONS, "dimensions", NULL))
             return false;
-        add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, mnum_region_comp(op, 0)));
         break;
     case OP_REDUCE_WINDOW:
-        if (!need(r, op, 2, 1) || !add_reduce_window(r, op))
+        if (!need(r, op, 2, 1) || !mnum_add_reduce_window(r, op))
             return false;
-        add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, mnum_region_comp(op, 0)));
         break;
     case OP_SELECT_AND_SCATTER:
-        if (!need(r, op, 3, 2) || !add_reduce_window(r, op))
+        if (!need(r, op, 3, 2) || !mnum_add_reduce_window(r, op))
             return false;
-        add(r, attr_comp(ATTR_SELECT, region_comp(op, 0)));
-        add(r, attr_comp(ATTR_SCATTER, region_comp(op, 1)));
+        mnum_add(r, attr_comp(ATTR_SELECT, mnum_region_comp(op, 0)));
+        mnum_add(r, attr_comp(ATTR_SCATTER, mnum_region_comp(op, 1)));
         break;
     case OP_SORT: {
         int64_t d;
@@ -1190,10 +685,10 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
             return false;
         if (d < 0)
             d += mshape(r, op->operands[0])->rank;
-        add(r, attr_ints(r->m, ATTR_DIMENSIONS, 1, &d));
+        mnum_add(r, attr_ints(r->m, ATTR_DIMENSIONS, 1, &d));
         if (mbool_of(op, "is_stable", false))
-            add_bool(r, ATTR_IS_STABLE, true);
-        add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
+            mnum_add_bool(r, ATTR_IS_STABLE, true);
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, mnum_region_comp(op, 0)));
         break;
     }
     case OP_REDUCE_PRECISION:
@@ -1202,18 +697,18 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
         break;
     case OP_FFT:
         if (!add_enum(r, op, ATTR_FFT_TYPE, "type", "fft_type", "") ||
-            !add_ints(r, op, ATTR_FFT_LENGTH, "length", "fft_length"))
+            !mnum_add_ints(r, op, ATTR_FFT_LENGTH, "length", "fft_length"))
             return false;
         break;
     case OP_CHOLESKY:
         if (mbool_of(op, "lower", false))
-            add_bool(r, ATTR_LOWER, true);
+            mnum_add_bool(r, ATTR_LOWER, true);
         break;
     case OP_TRIANGULAR_SOLVE:
-        add_bool(r, ATTR_LEFT_SIDE, mbool_of(op, "left_side", false));
-        add_bool(r, ATTR_LOWER, mbool_of(op, "lower", false));
+        mnum_add_bool(r, ATTR_LEFT_SIDE, mbool_of(op, "left_side", false));
+        mnum_add_bool(r, ATTR_LOWER, mbool_of(op, "lower", false));
         if (mbool_of(op, "unit_diagonal", false))
-            add_bool(r, ATTR_UNIT_DIAGONAL, true);
+            mnum_add_bool(r, ATTR_UNIT_DIAGONAL, true);
         if (!add_enum(r, op, ATTR_TRANSPOSE_A, "transpose_a", NULL, ""))
             return false;
         break;
@@ -1224,7 +719,7 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
         const char *text = mtext(word, len, "THREE_FRY") ? "rng_three_fry"
                          : mtext(word, len, "PHILOX") ? "rng_philox" : "rng_default";
         struct attr a = attr_ident(r->m, ATTR_RNG_ALGORITHM, text);
-        add(r, a);
+        mnum_add(r, a);
         break;
     }
     case OP_RNG: {
@@ -1233,7 +728,7 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
         menum(mattr2(op, "distribution", "rng_distribution"), &word, &len);
         if (!len)
             menum(mattr(op, ""), &word, &len);
-        add(r, attr_ident(r->m, ATTR_DISTRIBUTION, mtext(word, len, "NORMAL") ? "rng_normal" : "rng_uniform"));
+        mnum_add(r, attr_ident(r->m, ATTR_DISTRIBUTION, mtext(word, len, "NORMAL") ? "rng_normal" : "rng_uniform"));
         n = min_i64(n, 2);
         break;
     }
@@ -1255,31 +750,31 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
         return true;
     }
     case OP_ALL_REDUCE:
-        if (!need(r, op, 1, 1) || !add_channel(r, op) || !add_groups(r, op))
+        if (!need(r, op, 1, 1) || !mnum_add_channel(r, op) || !mnum_add_groups(r, op))
             return false;
-        add_global_ids(r, op);
-        add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
+        mnum_add_global_ids(r, op);
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, mnum_region_comp(op, 0)));
         break;
     case OP_REDUCE_SCATTER:
-        if (!need(r, op, 1, 1) || !add_channel(r, op) || !add_groups(r, op))
+        if (!need(r, op, 1, 1) || !mnum_add_channel(r, op) || !mnum_add_groups(r, op))
             return false;
-        add_global_ids(r, op);
-        if (!add_ints(r, op, ATTR_DIMENSIONS, "scatter_dimension", NULL))
+        mnum_add_global_ids(r, op);
+        if (!mnum_add_ints(r, op, ATTR_DIMENSIONS, "scatter_dimension", NULL))
             return false;
-        add(r, attr_comp(ATTR_TO_APPLY, region_comp(op, 0)));
+        mnum_add(r, attr_comp(ATTR_TO_APPLY, mnum_region_comp(op, 0)));
         break;
     case OP_ALL_GATHER:
-        if (!add_channel(r, op) || !add_groups(r, op) || !add_ints(r, op, ATTR_DIMENSIONS, "all_gather_dim", NULL))
+        if (!mnum_add_channel(r, op) || !mnum_add_groups(r, op) || !mnum_add_ints(r, op, ATTR_DIMENSIONS, "all_gather_dim", NULL))
             return false;
-        add_global_ids(r, op);
+        mnum_add_global_ids(r, op);
         break;
-    case OP_ALL_TO_ALL: return emit_all_to_all(r, op, v);
+    case OP_ALL_TO_ALL: return mnum_emit_all_to_all(r, op, v);
     case OP_COLLECTIVE_PERMUTE:
-        if (!add_channel(r, op) || !add_pairs(r, op))
+        if (!mnum_add_channel(r, op) || !mnum_add_pairs(r, op))
             return false;
         break;
     case OP_COLLECTIVE_BROADCAST:
-        if (!add_channel(r, op) || !add_groups(r, op))
+        if (!mnum_add_channel(r, op) || !mnum_add_groups(r, op))
             return false;
         break;
     case OP_INFEED:

@@ -438,7 +438,6 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     if (!mlir_applied(r, f->body))
         return false;
     f->comp = begin_comp(r, f->name, f->nname, f->name);
-    r->entry = entry;
     r->emitting = NULL;
     r->metadata = r->frontend = NULL;
     r->set_sharding.i = 0;

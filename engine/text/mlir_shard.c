@@ -743,7 +743,6 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
         struct mop *b = call_op(r, op->block, op, op, "SPMDShardToFullShape", a->result, shape, full, config);
         mreplace(r, op, k, b->result);
     }
-    r->manual = true;
     return true;
 }
 

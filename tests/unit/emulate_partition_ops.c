@@ -62,7 +62,11 @@ static const char *tiling_of_two(struct text *t, int rank)
     str_adds(&s, "{devices=[");
     int64_t n = t->devices / 2;
     for (int d = 0; d < rank; d++)
-        str_addf(&s, "%s%" PRId64, d ? "," : "", d == a && d == b ? 2 * n : d == a ? 2 : d == b ? n : 1);
+        str_addf(&s, "%s%" PRId64, d ? "," : "",
+                 d == a && d == b ? 2 * n
+                 : d == a         ? 2
+                 : d == b         ? n
+                                  : 1);
     if (random_in(0, 1) == 0)
         str_addf(&s, "]<=[%" PRId64 "]}", 2 * n);
     else
@@ -80,7 +84,8 @@ static const char *any_tiling(struct text *t, int rank)
 static const char *parameter(struct text *t, const char *shape, const char *sharding)
 {
     const char *name = arena_printf(&t->arena, "p_%d", t->params);
-    str_addf(&t->body, "  %s = %s parameter(%d), sharding=%s\n", name, shape, t->params++, sharding);
+    str_addf(&t->body, "  %s = %s parameter(%d), sharding=%s\n", name, shape, t->params++,
+             sharding);
     return name;
 }
 
@@ -98,10 +103,10 @@ static const char *shape2(struct text *t, const char *type, int64_t a, int64_t b
     return arena_printf(&t->arena, "%s[%" PRId64 ",%" PRId64 "]", type, a, b);
 }
 
-
 static void add_slice(struct text *t)
 {
-    int64_t D = random_in(1, 20), a = random_in(0, D - 1), b = random_in(a + 1, D), st = random_in(1, 3);
+    int64_t D = random_in(1, 20), a = random_in(0, D - 1), b = random_in(a + 1, D),
+            st = random_in(1, 3);
     const char *p = parameter(t, shape2(t, "f32", D, 2), any_tiling(t, 2));
     output(t, shape2(t, "f32", (b - a + st - 1) / st, 2),
            EXPR("slice(%s), slice={[%" PRId64 ":%" PRId64 ":%" PRId64 "],[0:2]}", p, a, b, st),
@@ -110,7 +115,8 @@ static void add_slice(struct text *t)
 
 static void add_pad(struct text *t)
 {
-    int64_t D = random_in(1, 20), in = random_in(0, 2), lo = random_in(-6, 10), hi = random_in(-6, 10);
+    int64_t D = random_in(1, 20), in = random_in(0, 2), lo = random_in(-6, 10),
+            hi = random_in(-6, 10);
     int64_t m = D + (D - 1) * in + lo + hi;
     if (m < 1)
         return;
@@ -127,8 +133,13 @@ struct win {
 
 static bool random_window(int64_t D, bool negative, struct win *w)
 {
-    *w = (struct win){ random_in(1, 5), random_in(1, 3), random_in(negative ? -2 : 0, 3),
-                       random_in(negative ? -2 : 0, 3), random_in(1, 2), random_in(1, 3), 0 };
+    *w = (struct win){ random_in(1, 5),
+                       random_in(1, 3),
+                       random_in(negative ? -2 : 0, 3),
+                       random_in(negative ? -2 : 0, 3),
+                       random_in(1, 2),
+                       random_in(1, 3),
+                       0 };
     int64_t full = 1 + (D - 1) * w->bd + w->lo + w->hi, dk = 1 + (w->k - 1) * w->wd;
     w->out = full < dk ? 0 : (full - dk) / w->st + 1;
     return w->out > 0;
@@ -142,8 +153,9 @@ static void add_reduce_window(struct text *t)
         return;
     const char *p = parameter(t, shape2(t, "f32", D, 2), any_tiling(t, 2));
     output(t, shape2(t, "f32", w.out, 2),
-           EXPR("reduce-window(%s, zero), window={size=%" PRId64 "x1 stride=%" PRId64 "x1 pad=%" PRId64
-                "_%" PRId64 "x0_0 lhs_dilate=%" PRId64 "x1 rhs_dilate=%" PRId64 "x1}, to_apply=add",
+           EXPR("reduce-window(%s, zero), window={size=%" PRId64 "x1 stride=%" PRId64
+                "x1 pad=%" PRId64 "_%" PRId64 "x0_0 lhs_dilate=%" PRId64 "x1 rhs_dilate=%" PRId64
+                "x1}, to_apply=add",
                 p, w.k, w.st, w.lo, w.hi, w.bd, w.wd),
            tiling(t, 2, (int)random_in(0, 1)));
 }
@@ -154,11 +166,12 @@ static void add_convolution(struct text *t)
     struct win w;
     if (!random_window(D, true, &w))
         return;
-    const char *p = parameter(t, EXPR("f32[2,%" PRId64 ",%" PRId64 "]", D, 4 * groups), any_tiling(t, 3));
+    const char *p =
+        parameter(t, EXPR("f32[2,%" PRId64 ",%" PRId64 "]", D, 4 * groups), any_tiling(t, 3));
     const char *q = parameter(t, EXPR("f32[%" PRId64 ",4,6]", w.k), any_tiling(t, 3));
     output(t, EXPR("f32[2,%" PRId64 ",6]", w.out),
-           EXPR("convolution(%s, %s), window={size=%" PRId64 " stride=%" PRId64 " pad=%" PRId64 "_%" PRId64
-                " lhs_dilate=%" PRId64 " rhs_dilate=%" PRId64 " rhs_reversal=%" PRId64
+           EXPR("convolution(%s, %s), window={size=%" PRId64 " stride=%" PRId64 " pad=%" PRId64
+                "_%" PRId64 " lhs_dilate=%" PRId64 " rhs_dilate=%" PRId64 " rhs_reversal=%" PRId64
                 "}, dim_labels=b0f_0io->b0f, feature_group_count=%" PRId64,
                 p, q, w.k, w.st, w.lo, w.hi, w.bd, w.wd, random_in(0, 1), groups),
            any_tiling(t, 3));
@@ -233,7 +246,8 @@ static void add_gather_scatter(struct text *t)
              i, n, i, random_in(0, D + 3), i, n, i, i, n, i, i, any_tiling(t, 2));
     output(t, EXPR("f32[%" PRId64 ",%" PRId64 ",4]", n, w),
            EXPR("gather(%s, %s), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0}, "
-                "index_vector_dim=1, slice_sizes={%" PRId64 ",4}", p, i, w),
+                "index_vector_dim=1, slice_sizes={%" PRId64 ",4}",
+                p, i, w),
            any_tiling(t, 3));
     const char *u = parameter(t, EXPR("f32[%" PRId64 ",%" PRId64 ",4]", n, w), any_tiling(t, 3));
     static const char *const bodies[] = { "add", "max" };
@@ -247,11 +261,14 @@ static void add_gather_scatter(struct text *t)
 static void add_dot(struct text *t)
 {
     int64_t b = random_in(1, 5), m = random_in(1, 7), k = random_in(1, 9), n = random_in(1, 7);
-    const char *p = parameter(t, EXPR("f32[%" PRId64 ",%" PRId64 ",%" PRId64 "]", b, m, k), any_tiling(t, 3));
-    const char *q = parameter(t, EXPR("f32[%" PRId64 ",%" PRId64 ",%" PRId64 "]", b, n, k), any_tiling(t, 3));
+    const char *p =
+        parameter(t, EXPR("f32[%" PRId64 ",%" PRId64 ",%" PRId64 "]", b, m, k), any_tiling(t, 3));
+    const char *q =
+        parameter(t, EXPR("f32[%" PRId64 ",%" PRId64 ",%" PRId64 "]", b, n, k), any_tiling(t, 3));
     output(t, EXPR("f32[%" PRId64 ",%" PRId64 ",%" PRId64 "]", b, m, n),
            EXPR("dot(%s, %s), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
-                "rhs_contracting_dims={2}", p, q),
+                "rhs_contracting_dims={2}",
+                p, q),
            any_tiling(t, 3));
 }
 
@@ -269,8 +286,8 @@ static void add_reshape(struct text *t)
 }
 
 static void (*const kinds[])(struct text *) = {
-    add_slice,   add_pad,     add_reduce_window, add_convolution,    add_select_and_scatter,
-    add_reverse, add_reduce,  add_updates,       add_gather_scatter, add_dot,
+    add_slice,   add_pad,    add_reduce_window, add_convolution,    add_select_and_scatter,
+    add_reverse, add_reduce, add_updates,       add_gather_scatter, add_dot,
     add_reshape,
 };
 
@@ -280,18 +297,24 @@ static const char *module_text(struct text *t)
     str_addf(&s, "HloModule m, num_partitions=%" PRId64 "\n\n", t->devices);
     static const char *const bodies[][2] = { { "add", "add(a, b)" }, { "max", "maximum(a, b)" } };
     for (size_t k = 0; k < COUNTOF(bodies); k++)
-        str_addf(&s, "%s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] %s\n}\n\n",
-                 bodies[k][0], bodies[k][1]);
-    str_adds(&s, "odd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  d = f32[] add(a, a)\n"
-                 "  ROOT c = f32[] add(d, b)\n}\n\n");
+        str_addf(
+            &s,
+            "%s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] %s\n}\n\n",
+            bodies[k][0], bodies[k][1]);
+    str_adds(&s,
+             "odd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  d = f32[] add(a, a)\n"
+             "  ROOT c = f32[] add(d, b)\n}\n\n");
     static const char *const compares[][2] = { { "ge", "GE" }, { "lt", "LT" } };
     for (size_t k = 0; k < COUNTOF(compares); k++)
-        str_addf(&s, "%s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
-                     "  ROOT c = pred[] compare(a, b), direction=%s\n}\n\n",
+        str_addf(&s,
+                 "%s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                 "  ROOT c = pred[] compare(a, b), direction=%s\n}\n\n",
                  compares[k][0], compares[k][1]);
-    str_addf(&s, "ENTRY e {\n  zero = f32[] constant(0)\n  izero = s32[] constant(0)\n%s"
-                 "  ROOT t = (%s) tuple(%s), sharding={%s}\n}\n",
-             str_text(&t->body), str_text(&t->shapes), str_text(&t->names), str_text(&t->shardings));
+    str_addf(&s,
+             "ENTRY e {\n  zero = f32[] constant(0)\n  izero = s32[] constant(0)\n%s"
+             "  ROOT t = (%s) tuple(%s), sharding={%s}\n}\n",
+             str_text(&t->body), str_text(&t->shapes), str_text(&t->names),
+             str_text(&t->shardings));
     return str_text(&s);
 }
 
@@ -319,7 +342,8 @@ static void verify_with(const char *text, int64_t seed, const struct partition_o
         fail_with(text, d->msgs.n ? d->msgs.v[0].text : "not run");
     if (!r.equal || r.poisoned) {
         (void)fprintf(stderr, "seed %" PRId64 ": %s differs%s\n", seed,
-                      r.first.i ? name_text(ir, instr_at(p->graph->module, r.first)->name) : "an output",
+                      r.first.i ? name_text(ir, instr_at(p->graph->module, r.first)->name)
+                                : "an output",
                       r.poisoned ? " (padding was read)" : "");
         fail_with(text, "differs");
     }
@@ -372,7 +396,8 @@ static const char *const rare[] = {
     "  p = f32[5,6,7] parameter(0), sharding={devices=[3,1,2]<=[6]}\n"
     "  q = f32[5,6,7] parameter(1), sharding={devices=[3,1,2]<=[6]}\n"
     "  ROOT v = f32[5,6,6] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, "
-    "lhs_contracting_dims={2}, rhs_contracting_dims={2}, sharding={devices=[2,3,1]<=[3,2]T(1,0)}\n}\n",
+    "lhs_contracting_dims={2}, rhs_contracting_dims={2}, "
+    "sharding={devices=[2,3,1]<=[3,2]T(1,0)}\n}\n",
     /* the sum is cut, and the cut is summed over the copies of the output */
     "HloModule m, num_partitions=8\n\nENTRY e {\n"
     "  p = f32[16,32] parameter(0), sharding={devices=[1,4,2]<=[8] last_tile_dim_replicate}\n"
@@ -431,6 +456,7 @@ static void random_operations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rare_cases), cmocka_unit_test(random_operations) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rare_cases),
+                                        cmocka_unit_test(random_operations) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,30 +76,31 @@ static inline double float_at(const struct tensor *t, int64_t i)
 #define WITH(computations, body) "HloModule m\n" computations "ENTRY e {\n" body "\n}\n"
 #define ONE(body)                WITH("", body)
 
-#define EXPECT_INTS(text, ...)                                                                     \
-    do {                                                                                           \
-        const int64_t want_[] = { __VA_ARGS__ };                                                   \
-        struct ran x_ = run_text(text, (struct run_options){ 0 });                                 \
-        if (!x_.ok)                                                                                \
-            fail_msg("%s", first_error(x_.d));                                                     \
-        for (size_t i_ = 0; i_ < sizeof want_ / sizeof *want_; i_++)                               \
-            assert_int_equal(int_at(&x_.r.out[0], (int64_t)i_), want_[i_]);                        \
-        ran_free(&x_);                                                                             \
+#define EXPECT_INTS(text, ...)                                              \
+    do {                                                                    \
+        const int64_t want_[] = { __VA_ARGS__ };                            \
+        struct ran x_ = run_text(text, (struct run_options){ 0 });          \
+        if (!x_.ok)                                                         \
+            fail_msg("%s", first_error(x_.d));                              \
+        for (size_t i_ = 0; i_ < sizeof want_ / sizeof *want_; i_++)        \
+            assert_int_equal(int_at(&x_.r.out[0], (int64_t)i_), want_[i_]); \
+        ran_free(&x_);                                                      \
     } while (0)
 
 /* NaN equals NaN; the sign of a zero counts. */
-#define EXPECT_FLOATS(text, ...)                                                                   \
-    do {                                                                                           \
-        const double want_[] = { __VA_ARGS__ };                                                    \
-        struct ran x_ = run_text(text, (struct run_options){ 0 });                                 \
-        if (!x_.ok)                                                                                \
-            fail_msg("%s", first_error(x_.d));                                                     \
-        for (size_t i_ = 0; i_ < sizeof want_ / sizeof *want_; i_++) {                             \
-            double got_ = float_at(&x_.r.out[0], (int64_t)i_);                                     \
-            if (!(isnan(want_[i_]) ? isnan(got_) : got_ == want_[i_] && !signbit(got_) == !signbit(want_[i_]))) \
-                fail_msg("element %zu is %g, not %g", i_, got_, want_[i_]);                        \
-        }                                                                                          \
-        ran_free(&x_);                                                                             \
+#define EXPECT_FLOATS(text, ...)                                                                  \
+    do {                                                                                          \
+        const double want_[] = { __VA_ARGS__ };                                                   \
+        struct ran x_ = run_text(text, (struct run_options){ 0 });                                \
+        if (!x_.ok)                                                                               \
+            fail_msg("%s", first_error(x_.d));                                                    \
+        for (size_t i_ = 0; i_ < sizeof want_ / sizeof *want_; i_++) {                            \
+            double got_ = float_at(&x_.r.out[0], (int64_t)i_);                                    \
+            if (!(isnan(want_[i_]) ? isnan(got_)                                                  \
+                                   : got_ == want_[i_] && !signbit(got_) == !signbit(want_[i_]))) \
+                fail_msg("element %zu is %g, not %g", i_, got_, want_[i_]);                       \
+        }                                                                                         \
+        ran_free(&x_);                                                                            \
     } while (0)
 
 #endif

@@ -22,7 +22,8 @@ static struct whole prepare(const char *text)
     struct whole w = { .ir = ir_new(), .d = diag_new() };
     w.m = module_load_text(w.ir, "test.hlo", text, strlen(text), NULL, w.d);
     struct graph *g = w.m ? graph_prepare(w.m, true, NULL, w.d) : NULL;
-    struct propagation_options po = { .spmd = true, .nto_output = w.m ? w.m->nto_output : 0,
+    struct propagation_options po = { .spmd = true,
+                                      .nto_output = w.m ? w.m->nto_output : 0,
                                       .to_output = w.m ? w.m->to_output : NULL };
     w.pr = g ? propagate(g, &po, NULL, w.d) : NULL;
     struct partition_options pt;
@@ -154,18 +155,21 @@ static void seeds_and_threads_agree(void **state)
 static void a_loop_that_ends_on_floats_takes_mode_float(void **state)
 {
     (void)state;
-    struct whole w = prepare("HloModule m, num_partitions=2\n"
-                             "body { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
-                             " v = f32[4] get-tuple-element(t), index=1\n h = f32[] constant(0.5)\n y = f32[] multiply(x, h)\n"
-                             " u = f32[4] add(v, v)\n ROOT r = (f32[], f32[4]) tuple(y, u) }\n"
-                             "cond { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
-                             " one = f32[] constant(1)\n ROOT p = pred[] compare(x, one), direction=GT }\n"
-                             "ENTRY e {\n v = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n x = f32[] constant(0)\n"
-                             " s = f32[] constant(100)\n t = (f32[], f32[4]) tuple(s, v)\n"
-                             " w = (f32[], f32[4]) while(t), condition=cond, body=body\n"
-                             " ROOT r = f32[4] get-tuple-element(w), index=1, sharding={devices=[2]<=[2]}\n}\n");
+    struct whole w = prepare(
+        "HloModule m, num_partitions=2\n"
+        "body { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
+        " v = f32[4] get-tuple-element(t), index=1\n h = f32[] constant(0.5)\n y = f32[] "
+        "multiply(x, h)\n"
+        " u = f32[4] add(v, v)\n ROOT r = (f32[], f32[4]) tuple(y, u) }\n"
+        "cond { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
+        " one = f32[] constant(1)\n ROOT p = pred[] compare(x, one), direction=GT }\n"
+        "ENTRY e {\n v = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n x = f32[] constant(0)\n"
+        " s = f32[] constant(100)\n t = (f32[], f32[4]) tuple(s, v)\n"
+        " w = (f32[], f32[4]) while(t), condition=cond, body=body\n"
+        " ROOT r = f32[4] get-tuple-element(w), index=1, sharding={devices=[2]<=[2]}\n}\n");
     struct verify_result r;
-    /* Whether the ring's loop ends is a matter of its mixing: both answers are right, hanging is not. */
+    /* Whether the ring's loop ends is a matter of its mixing: both answers are right, hanging is
+     * not. */
     assert_true(verify_program(w.pr, w.p, RUN_RING, 1, 1, &r, NULL, w.d));
     assert_true(r.equal);
     if (r.mode == RUN_FLOAT)
@@ -174,20 +178,23 @@ static void a_loop_that_ends_on_floats_takes_mode_float(void **state)
     whole_free(&w);
 }
 
-/* No element of the ring lies above its largest, which stands for infinity: this loop ends in floats only
- * (at overflow) and never there. */
+/* No element of the ring lies above its largest, which stands for infinity: this loop ends in
+ * floats only (at overflow) and never there. */
 static void an_endless_ring_loop_is_told(void **state)
 {
     (void)state;
-    struct whole w = prepare("HloModule m, num_partitions=2\n"
-                             "body { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
-                             " v = f32[4] get-tuple-element(t), index=1\n h = f32[] constant(3)\n y = f32[] multiply(x, h)\n"
-                             " u = f32[4] add(v, v)\n ROOT r = (f32[], f32[4]) tuple(y, u) }\n"
-                             "cond { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
-                             " top = f32[] constant(inf)\n ROOT p = pred[] compare(x, top), direction=LT }\n"
-                             "ENTRY e {\n v = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n s = f32[] constant(1)\n"
-                             " t = (f32[], f32[4]) tuple(s, v)\n w = (f32[], f32[4]) while(t), condition=cond, body=body\n"
-                             " ROOT r = f32[4] get-tuple-element(w), index=1, sharding={devices=[2]<=[2]}\n}\n");
+    struct whole w = prepare(
+        "HloModule m, num_partitions=2\n"
+        "body { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
+        " v = f32[4] get-tuple-element(t), index=1\n h = f32[] constant(3)\n y = f32[] multiply(x, "
+        "h)\n"
+        " u = f32[4] add(v, v)\n ROOT r = (f32[], f32[4]) tuple(y, u) }\n"
+        "cond { t = (f32[], f32[4]) parameter(0)\n x = f32[] get-tuple-element(t), index=0\n"
+        " top = f32[] constant(inf)\n ROOT p = pred[] compare(x, top), direction=LT }\n"
+        "ENTRY e {\n v = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n s = f32[] constant(1)\n"
+        " t = (f32[], f32[4]) tuple(s, v)\n w = (f32[], f32[4]) while(t), condition=cond, "
+        "body=body\n"
+        " ROOT r = f32[4] get-tuple-element(w), index=1, sharding={devices=[2]<=[2]}\n}\n");
     struct verify_result r = verified(&w, RUN_RING);
     assert_int_equal(r.mode, RUN_FLOAT);
     assert_non_null(strstr(r.mode_reason, "comparison of floats"));
@@ -202,12 +209,16 @@ static const char manual[] =
     "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
     "ENTRY e {\n"
     "  x = f32[8,3] parameter(0), sharding={devices=[4,1]<=[4]}\n"
-    "  a = f32[8,3] custom-call(x), custom_call_target=\"Sharding\", sharding={devices=[4,1]<=[4]}\n"
-    "  s = f32[2,3] custom-call(a), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
-    "  r = f32[2,3] all-reduce(s), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, to_apply=sum\n"
+    "  a = f32[8,3] custom-call(x), custom_call_target=\"Sharding\", "
+    "sharding={devices=[4,1]<=[4]}\n"
+    "  s = f32[2,3] custom-call(a), custom_call_target=\"SPMDFullToShardShape\", "
+    "sharding={manual}\n"
+    "  r = f32[2,3] all-reduce(s), channel_id=1, replica_groups={{0,1},{2,3}}, "
+    "use_global_device_ids=true, to_apply=sum\n"
     "  q = f32[2,3] add(r, s)\n"
     "  b = f32[2,3] custom-call(q), custom_call_target=\"Sharding\", sharding={manual}\n"
-    "  f = f32[8,3] custom-call(b), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[4,1]<=[4]}\n"
+    "  f = f32[8,3] custom-call(b), custom_call_target=\"SPMDShardToFullShape\", "
+    "sharding={devices=[4,1]<=[4]}\n"
     "  ROOT y = f32[8,3] negate(f), sharding={replicated}\n"
     "}\n";
 
@@ -259,13 +270,16 @@ static void programs_run_on_global_arrays(void **state)
     whole_free(&w);
 }
 
-/* ---- .npy ------------------------------------------------------------------------------------------ */
+/* ---- .npy
+ * ------------------------------------------------------------------------------------------ */
 
 static void npy_round_trip(void **state)
 {
     (void)state;
-    static const enum dtype types[] = { DTYPE_F32, DTYPE_F64, DTYPE_BF16, DTYPE_F8E5M2, DTYPE_S4, DTYPE_PRED,
-                                        DTYPE_U64, DTYPE_C64, DTYPE_F16, DTYPE_S32 };
+    static const enum dtype types[] = {
+        DTYPE_F32,  DTYPE_F64, DTYPE_BF16, DTYPE_F8E5M2, DTYPE_S4,
+        DTYPE_PRED, DTYPE_U64, DTYPE_C64,  DTYPE_F16,    DTYPE_S32
+    };
     char path[] = "npy-test-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
