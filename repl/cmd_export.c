@@ -181,24 +181,34 @@ static const sharding_id *propagated_shardings(struct call *c, const struct modu
     return list;
 }
 
-static int export_hlo(struct call *c, const char *path)
+/* The module that the strategy stands for (language.md section 5). NULL: it has failed. */
+static const struct module *annotated_module(struct call *c)
 {
     struct document *doc = c->sh->doc;
     const struct strategy *s = document_strategy(doc);
-    const struct module *m = document_module(doc);
-    if (s->nannotations > 0 || s->unshard_module) {
-        const struct annotated *a = document_annotated(doc, c->d);
-        if (!a)
-            return call_failed(c);
-        m = a->module;
-        /* Whoever reads it needs the devices that the annotations are for. */
-        if (document_mesh(doc))
-            a->module->num_partitions = document_devices(doc);
-    }
-    struct hlo_print_options o = { .max_bytes = 0 };
-    if (call_option(c, "--propagated") && !(o.shardings = propagated_shardings(c, m)))
+    if (s->nannotations == 0 && !s->unshard_module)
+        return document_module(doc);
+    const struct annotated *a = document_annotated(doc, c->d);
+    if (!a)
+        return NULL;
+    /* Whoever reads it needs the devices that the annotations are for. */
+    if (document_mesh(doc))
+        a->module->num_partitions = document_devices(doc);
+    return a->module;
+}
+
+static int export_module(struct call *c, const char *path, bool stablehlo)
+{
+    const struct module *m = annotated_module(c);
+    const sharding_id *shardings = NULL;
+    if (!m || (call_option(c, "--propagated") && !(shardings = propagated_shardings(c, m))))
         return call_failed(c);
     struct str text = STR_IN(&c->arena);
+    if (stablehlo) {
+        struct mlir_print_options o = { .shardings = shardings };
+        return mlir_print(m, &o, &text, c->d) ? written(c, path, &text) : call_failed(c);
+    }
+    struct hlo_print_options o = { .shardings = shardings };
     if (!hlo_print(m, &o, &text))
         return call_error(c, STATUS_RESOURCE, "limit", "the text is too large");
     return written(c, path, &text);
@@ -212,14 +222,9 @@ int cmd_export(struct call *c)
         return call_usage(c, 2, "only 'force' can stand here");
     if (!strcmp(form, "program"))
         return export_program(c, path, force || call_option(c, "--force"));
-    if (!strcmp(form, "hlo"))
-        return export_hlo(c, path);
-    if (!strcmp(form, "stablehlo")) {
-        call_usage(c, 0, "StableHLO is not written yet");
-        diag_hint(c->d, "export hlo FILE");
-        return STATUS_USAGE;
-    }
+    if (!strcmp(form, "hlo") || !strcmp(form, "stablehlo"))
+        return export_module(c, path, form[0] == 's');
     call_usage(c, 0, "'%s' is no form", form);
-    diag_hint(c->d, "export hlo|program FILE");
+    diag_hint(c->d, "export hlo|stablehlo|program FILE");
     return STATUS_USAGE;
 }

@@ -21,12 +21,12 @@ const struct command commands[] = {
     { .name = "where", .group = "model", .args = "SEL [--all]", .min = 1, .max = 1, .options = "--all --limit=",
       .summary = "source line and scope of an instruction, from its metadata",
       .example = EX_where, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_where },
-    { .name = "export", .group = "model", .args = "hlo|program FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force",
+    { .name = "export", .group = "model", .args = "hlo|stablehlo|program FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force",
       .summary = "write the module with its annotations, or the partitioned program",
       .details = "    hlo         the module that the strategy stands for, as HLO text\n"
                  "    program     what every device runs, as HLO text that XLA reads; the shardings of its inputs\n"
                  "                and outputs are in the header. More than 10 MB of device lists needs force\n"
-                 "    stablehlo   comes later\n"
+                 "    stablehlo   the same as StableHLO, with mhlo.sharding attributes\n"
                  "    --propagated  with all shardings after propagation\n"
                  "    A FILE of - is the terminal.\n",
       .example = EX_export, .complete = COMPLETE_EXPORT, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_export },

@@ -66,14 +66,12 @@ static T N(rem)(T x, T y)
     return (T)(x % y);
 }
 
-/* As XLA's CPU has it: a negative power of anything but 1 is 0, and only 6 bits of the exponent
- * count. */
+/* As XLA's CPU has it: a negative exponent (an unsigned one with its top bit set counts as such) gives
+ * 0 for any base but 1, and only 6 bits of the exponent count. */
 static T N(pow)(T x, T y)
 {
-#if SIGNED
-    if (y < 0)
+    if (W(y) >> (8 * sizeof(T) - 1) & 1)
         return x == 1;
-#endif
     uint64_t r = 1, b = W(x), k = W(y) & 63;
     for (; k; k >>= 1, b *= b)
         if (k & 1)

@@ -109,20 +109,27 @@ static void set_const(struct planner *p, uint32_t slot, struct buf *b)
     p->plan->const_bytes += b->bytes;
 }
 
+static void store_constant(const struct leaf *leaf, const void *data, struct buf *b)
+{
+    if (leaf->elem.ct == CT_RING || leaf->elem.ct == CT_RINGC)
+        ring_from_floats(leaf->elem.t, data, b->data, leaf->count);
+    else
+        memcpy(b->data, data, (size_t)leaf->bytes);
+}
+
+/* Values that the text leaves out, `constant({...})`, are made up: the small integers of a parameter,
+ * the same in every program that has this constant. Whoever runs it says so. */
 static bool constant_leaf(struct planner *p, struct lowering *l, const struct literal *lit,
                           const struct leaf *leaf, uint32_t slot)
 {
-    if (lit->elided)
-        return diag_error(l->d, l->m->source, l->i->at,
-                          "the values of constant %s are left out in the text ({...})",
-                          name_text(l->m->ir, l->i->name));
+    const struct shape *shape = shape_get(l->m->ir, lit->shape);
+    struct tensor made = { 0 };
+    if (lit->elided && !tensor_generate(shape->dtype, shape->rank, shape->dims, 0, 0, &made, l->d))
+        return false;
     struct buf *b = buf_new(&p->plan->pool, leaf->bytes);
     set_const(p, slot, b);
-    if (leaf->elem.ct == CT_RING || leaf->elem.ct == CT_RINGC) {
-        ring_from_floats(leaf->elem.t, lit->data, b->data, leaf->count);
-    } else {
-        memcpy(b->data, lit->data, (size_t)leaf->bytes);
-    }
+    store_constant(leaf, lit->elided ? made.data : lit->data, b);
+    tensor_free(&made);
     return true;
 }
 
@@ -135,6 +142,8 @@ static bool plan_constant(struct planner *p, struct lowering *l, struct step *s)
     while (stack.n) {
         const struct literal *x = stack.v[--stack.n];
         if (shape_get(l->m->ir, x->shape)->kind == SHAPE_TUPLE) {
+            if (x->elided)
+                return lower_missing(l, "a tuple whose values are left out");
             for (int64_t k = x->nelems - 1; k >= 0; k--)
                 vec_push(&p->tmp, &stack, x->elems[k]);
             continue;
