@@ -66,8 +66,8 @@ static T N(rem)(T x, T y)
     return (T)(x % y);
 }
 
-/* As XLA's CPU has it: a negative exponent (an unsigned one with its top bit set counts as such) gives
- * 0 for any base but 1, and only 6 bits of the exponent count. */
+/* As XLA's CPU has it: a negative exponent (an unsigned one with its top bit set counts as such)
+ * gives 0 for any base but 1, and only 6 bits of the exponent count. */
 static T N(pow)(T x, T y)
 {
     if (W(y) >> (8 * sizeof(T) - 1) & 1)

@@ -500,7 +500,8 @@ static void assemble(struct inc *c, struct propagation *out)
     struct arena *a = &out->arena;
     for (int64_t k = 0; k < c->forks.n; k++)
         total = total - old_list(c, c->forks.v[k].i).n + (uint32_t)c->forks.v[k].list.n;
-    qsort(c->forks.v, (size_t)c->forks.n, sizeof *c->forks.v, by_instr);
+    if (c->forks.n > 1)
+        qsort(c->forks.v, (size_t)c->forks.n, sizeof *c->forks.v, by_instr);
     out->first = ARENA_ARRAY(a, uint32_t, (int64_t)n + 2);
     out->writes = ARENA_ARRAY(a, struct prop_write, (int64_t)total + 1);
     out->nwrites = total;

@@ -303,7 +303,7 @@ static bool read_types(struct mlir *r, struct mop *op)
             return false;
         if (!mop_result_types(r))
             return false;
-        return define_results(r, op, r->shapes.n - nin, r->shapes.v + nin);
+        return define_results(r, op, r->shapes.n - nin, r->shapes.n > nin ? r->shapes.v + nin : NULL);
     }
     if (functional)
         return mexpected(r, "'->' and the types of the results");
