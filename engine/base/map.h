@@ -32,7 +32,7 @@ static inline uint64_t hash_u64(uint64_t x)
 struct intern {
     struct arena *arena;
     struct paged entries; /* struct intern_entry */
-    uint32_t *slots;
+    uint64_t *slots; /* hash << 32 | id: probes compare hashes without a look at the entry */
     int64_t cap;
 };
 
