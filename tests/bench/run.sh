@@ -21,10 +21,12 @@ fi
 model=$inputs/resnet50_dp_train_real.hlo.gz
 echo "commands on $(basename "$model"), 10,105 instructions (bar 100 ms each at 5,000):"
 {
-    for c in info show 'mesh data=256' 'show op:dot' comms conflicts 'why op:dot' doctor undo redo 'plot layout convolution.1'; do
+    echo 'set bail=off'
+    for c in info 'show op:dot' 'why op:dot' comms 'mesh data=256' 'shard Arg_9.10 [_,_,_,data]' 'undo' 'redo' conflicts doctor 'plot layout convolution.757'; do
+        echo "echo \"== $c\""
         echo "time $c"
     done
-} | "$build/gspmd" -q -n "$model" 2>&1 | grep -E '^time|[0-9] ms' | sed 's/^/  /'
+} | "$build/gspmd" -q -n "$model" 2>&1 | awk '/^== /{name=substr($0,4)} /^note: .* ms$/{printf "  %-30s %s %s\n", name, $2, $3}'
 exec "$build/bench" models/transformer_layer.hlo \
     "$inputs"/paper_train_unrolled24_16x8.hlo.gz "$inputs"/gpt_unrolled12_real.hlo.gz \
     "$inputs"/gpt_unrolled24_real.hlo.gz "$inputs"/gpt3_unrolled96_real.hlo.gz \
