@@ -211,6 +211,14 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
     return STATUS_OK;
 }
 
+/* f32[8,16], and not f32[8@data,16], which is a sharding. */
+static bool is_shape_word(const struct word *w)
+{
+    const char *bracket = strchr(w->text, '[');
+    return bracket && bracket > w->text &&
+           dtype_find(w->text, (size_t)(bracket - w->text)) != DTYPE_NONE && !strchr(w->text, '@');
+}
+
 /* `f32[8,16]` or a tensor in front of the shardings. */
 static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_id *current,
                           int *first)
@@ -221,11 +229,7 @@ static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_i
     *current = (sharding_id){ 0 };
     const struct word *w = &c->args[0];
     size_t used = 0;
-    const char *bracket = strchr(w->text, '[');
-    bool dtype = bracket && bracket > w->text &&
-                 dtype_find(w->text, (size_t)(bracket - w->text)) != DTYPE_NONE &&
-                 !strchr(w->text, '@');
-    if (dtype) {
+    if (is_shape_word(w)) {
         diag_stage(c->d, "usage");
         if (!shape_parse(document_ir(doc), c->src, w->off, w->text, w->n, &used, shape, c->d))
             return false;
@@ -272,12 +276,26 @@ static int rank_of(struct call *c, sharding_id s)
     return v->kind == SHARDING_TILED ? v->data_rank : -1;
 }
 
+/* `reshard A -> B f32[8,16]`: the shape behind, taken off the arguments. False: a message says why. */
+static bool trailing_shape(struct call *c, int arrow, shape_id *shape)
+{
+    const struct word *w = &c->args[c->n - 1];
+    size_t used;
+    if (shape->i || c->n < arrow + 3 || !is_shape_word(w))
+        return true;
+    diag_stage(c->d, "usage");
+    if (!shape_parse(document_ir(c->sh->doc), c->src, w->off, w->text, w->n, &used, shape, c->d))
+        return false;
+    c->n--;
+    return true;
+}
+
 static int reshard_between(struct call *c, int arrow)
 {
     shape_id shape;
     sharding_id from, to;
     int first;
-    if (!leading_shape(c, arrow, &shape, &from, &first))
+    if (!leading_shape(c, arrow, &shape, &from, &first) || !trailing_shape(c, arrow, &shape))
         return call_failed(c);
     if (arrow + 1 >= c->n)
         return call_usage(c, arrow, "a sharding is missing behind ->");

@@ -122,10 +122,10 @@ const struct command commands[] = {
     { .name = "blame", .group = "partition", .args = "COLLECTIVE", .min = 1, .max = 1,
       .summary = "why a collective is there: producer, consumers, the shardings that met",
       .example = EX_blame, .complete = COMPLETE_NONE, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_blame },
-    { .name = "reshard", .group = "partition", .args = "T | [SHAPE|T] A -> B", .min = 1, .max = -1,
+    { .name = "reshard", .group = "partition", .args = "T | [SHAPE|T] A -> B [SHAPE]", .min = 1, .max = -1,
       .summary = "how a value changes its sharding, and what that costs",
       .details = "    reshard T                      what the program does for T\n"
-                 "    reshard f32[8,16] A -> B       what moving such an array would take\n"
+                 "    reshard A -> B f32[8,16]       what moving such an array would take (the shape may stand first)\n"
                  "    reshard T -> B                 the same for T from where it is\n",
       .example = EX_reshard, .complete = COMPLETE_SPEC, .flags = MAY_REDIRECT, .run = cmd_reshard },
     { .name = "program", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
