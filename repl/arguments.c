@@ -46,6 +46,12 @@ bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_i
         !sharding_fits(document_ir(doc)->shardings, *out_spec, rank, v->dims, document_devices(doc),
                        c->src, (struct span){ off, (uint32_t)n }, c->d))
         return false;
+    int64_t device, ndevices = document_devices(doc);
+    if (sharding_unique_device(document_ir(doc)->shardings, *out_spec, &device) && ndevices > 0 &&
+        device >= ndevices)
+        return diag_error(c->d, c->src, (struct span){ off, (uint32_t)n },
+                          "there is no device %" PRId64 ": they are 0 to %" PRId64, device,
+                          ndevices - 1);
     *open = spec.open;
     return true;
 }

@@ -167,6 +167,13 @@ static void say_move(struct call *c, sharding_id from, sharding_id to)
     out(c, "\n");
 }
 
+/* Shardings that do not fit are wrong in the command; what the partitioner refuses is not. */
+static int status_of_move(struct call *c)
+{
+    int status = call_failed(c);
+    return status == STATUS_INPUT ? STATUS_USAGE : status;
+}
+
 static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to)
 {
     const struct collective *list;
@@ -174,7 +181,7 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
     const struct program *p =
         document_reshard(c->sh->doc, shape, from, to, &list, &n, &total, c->d);
     if (!p)
-        return call_failed(c);
+        return status_of_move(c);
     struct tensor_view a, b;
     measure_shape(document_ir(c->sh->doc), shape, from, document_devices(c->sh->doc), &a);
     measure_shape(document_ir(c->sh->doc), shape, to, document_devices(c->sh->doc), &b);
@@ -276,7 +283,8 @@ static int rank_of(struct call *c, sharding_id s)
     return v->kind == SHARDING_TILED ? v->data_rank : -1;
 }
 
-/* `reshard A -> B f32[8,16]`: the shape behind, taken off the arguments. False: a message says why. */
+/* `reshard A -> B f32[8,16]`: the shape behind, taken off the arguments. False: a message says why.
+ */
 static bool trailing_shape(struct call *c, int arrow, shape_id *shape)
 {
     const struct word *w = &c->args[c->n - 1];

@@ -132,7 +132,7 @@ instr_id product_convolve(struct product *p, instr_id l, instr_id r, const struc
     if (features > 1)
         features = ls->dims[c->lhs_feature] / rs->dims[c->rhs_in];
     if (batches > 1)
-        batches = ls->dims[c->lhs_batch] / full->dims[c->out_batch];
+        batches = max_i64(1, ls->dims[c->lhs_batch] / full->dims[c->out_batch]); /* part of a group: one */
     dims[c->out_batch] = ls->dims[c->lhs_batch] / max_i64(1, batches);
     dims[c->out_feature] = rs->dims[c->rhs_out];
     for (int i = 0; i < c->nspatial; i++)
@@ -440,7 +440,9 @@ static bool groups_as_batch(struct product *p, struct pval l, struct pval r, sha
     int64_t have = base_of(s, l)->dims[ldim], kernels = base_of(s, r)->dims[c->rhs_out];
     int64_t tiles = max_i64(tiles_on(s, l.sharding, ldim), tiles_on(s, r.sharding, c->rhs_out));
     tiles = max_i64(tiles, tiles_on(s, out, c->out_feature));
-    if (have != kernels && (count % tiles != 0 || have % tiles != 0 || kernels % tiles != 0))
+    /* No device may hold a part of a group: XLA lets that pass when have == kernels, and dies. */
+    bool depthwise = have == kernels && count == have;
+    if (!depthwise && (count % tiles != 0 || have % tiles != 0 || kernels % tiles != 0))
         return false;
     struct product *q = ARENA_NEW(&s->arena, struct product);
     *q = *p;

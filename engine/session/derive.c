@@ -163,8 +163,8 @@ static const bool *plain_flags(struct arena *a, int kind, int64_t nlist, const b
     return one;
 }
 
-/* An entry that the user annotated keeps what the user said (language.md section 5). False: there is
- * none such, and the flags may stay as they are. */
+/* An entry that the user annotated keeps what the user said (language.md section 5). False: there
+ * is none such, and the flags may stay as they are. */
 static bool hold_annotated(const struct document *doc, const struct strategy *s, bool *out,
                            int64_t nout, bool *params, int64_t nparams)
 {
@@ -207,8 +207,9 @@ static void fill_options(const struct document *doc, const struct strategy *s, s
     if (!hold_annotated(doc, s, out, nout, params, nparams)) {
         to_output = plain_flags(a, so->to_output, so->nto_output, so->to_output_list, m->nto_output,
                                 m->to_output, doc->is_model, &nout);
-        to_parameters = plain_flags(a, so->to_parameters, so->nto_parameters, so->to_parameters_list,
-                                    m->nto_parameters, m->to_parameters, doc->is_model, &nparams);
+        to_parameters =
+            plain_flags(a, so->to_parameters, so->nto_parameters, so->to_parameters_list,
+                        m->nto_parameters, m->to_parameters, doc->is_model, &nparams);
     }
     *o = (struct propagation_options){
         .spmd = so->is_spmd,
@@ -550,6 +551,16 @@ const struct program *document_reshard(struct document *doc, shape_id shape, sha
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
         boundary_failed(&f, d);
+        return NULL;
+    }
+    const struct shape *v = shape_get(doc->ir, shape);
+    struct shardings *t = doc->ir->shardings;
+    int64_t ndevices = document_devices(doc);
+    struct span none = { 0, 0 };
+    if (v->kind != SHAPE_ARRAY ||
+        !sharding_fits(t, from, v->rank, v->dims, ndevices, NULL, none, d) ||
+        !sharding_fits(t, to, v->rank, v->dims, ndevices, NULL, none, d)) {
+        fail_leave(&f);
         return NULL;
     }
     move_drop(doc);
