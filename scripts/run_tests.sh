@@ -50,6 +50,16 @@ counted layers sh scripts/check_layers.sh "$build" base sharding ir text propaga
 for u in tests/unit/*.c; do
     unit "$build/unit/$(basename "$u" .c)"
 done
+# the proof under random strategies: our models, and real dumps where they are
+sweep=
+for name in mlp_dptp_train_small mlp_uneven_small paper_layer_final_small zero1_small four_axis_small int8_dot_small \
+    embed_vocab_train_small lora_train_small conv_grads_small hsdp_small moe_1d_small gpt_fwd_scan_small; do
+    for f in "$shared/inputs/$name".hlo "$shared/inputs/$name".hlo.gz; do
+        [ -e "$f" ] && sweep="$sweep $f"
+    done
+done
+# shellcheck disable=SC2086
+counted verify-sweep "$build/verify_sweep" models/*.json models/*.hlo $sweep
 counted transcripts sh tests/run_transcripts.sh "$build/gspmd"
 for script in tests/scripts/*.sh; do
     [ -e "$script" ] && counted "$(basename "$script" .sh)" sh "$script" "$build"
