@@ -91,7 +91,7 @@ void mp_result_types(struct mprint *p, shape_id s)
 
 void mp_leaf(struct mprint *p, struct leaf v)
 {
-    mp_sayf(p, v.arg ? "%a" : "%v", v.num, "");
+    mp_sayf(p, v.arg ? "%arg" : "%v", v.num, "");
     if (v.index >= 0)
         mp_sayf(p, "#", v.index, "");
 }
