@@ -328,6 +328,21 @@ static int no_such_option(struct call *c, const char *name)
     return STATUS_USAGE;
 }
 
+/* Values that are kept, and printed back, but that nothing heeds yet: whoever sets one is told. */
+static void warn_if_inert(struct call *c, const char *name, const char *value)
+{
+    static const char *const inert[][2] = {
+        { "partitioner", "best" },
+        { "conv_halo_exchange_always_on_lhs", "false" },
+        { "conv_halo_exchange_always_on_lhs", "off" },
+        { "choose_faster_windowed_einsum", "true" },
+        { "choose_faster_windowed_einsum", "on" },
+    };
+    for (size_t k = 0; k < COUNTOF(inert); k++)
+        if (!strcmp(name, inert[k][0]) && !strcmp(value, inert[k][1]))
+            diag_warn(c->d, c->src, call_span(c, 0), "%s=%s has no effect yet", name, value);
+}
+
 int cmd_set(struct call *c)
 {
     if (c->n == 0) {
@@ -354,6 +369,8 @@ int cmd_set(struct call *c)
         return no_such_option(c, name);
     if (value) {
         int status = assign(c, r, value);
+        if (!status)
+            warn_if_inert(c, r->name, value);
         if (status || !c->json)
             return status;
     }
