@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 make -s B=build/coverage OPT=-O0 EXTRA_CFLAGS='--coverage' EXTRA_LDFLAGS='--coverage' test-build
 find build/coverage -name '*.gcda' -delete
-sh scripts/run_tests.sh build/coverage >build/coverage/log 2>&1 || tail -5 build/coverage/log
+SANFLAGS=--coverage sh scripts/run_tests.sh build/coverage >build/coverage/log 2>&1 || tail -5 build/coverage/log
 for layer in base sharding ir text propagate partition emulate session; do
     total=0 hit=0
     for f in engine/$layer/*.c; do

@@ -48,8 +48,7 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
             fail_msg("%s (%u): provided %d, from scratch %d; gone %d", name_text(ir, instr_at(m, (instr_id){ k })->name), k, a->provided[k], b->provided[k], b->state->facts[k].gone);
     }
     assert_memory_equal(a->first, b->first, (n + 2) * sizeof *a->first);
-    assert_memory_equal(a->writes, b->writes, a->nwrites * sizeof *a->writes);
-    assert_int_equal(a->nwrites, b->nwrites);
+    assert_int_equal(a->nwrites, b->nwrites); /* each of them: above, field by field (padding is anything) */
     assert_int_equal(a->iterations, b->iterations);
     assert_int_equal(a->changed, b->changed);
     assert_memory_equal(a->mount->count, b->mount->count, sizeof a->mount->count);
