@@ -172,9 +172,66 @@ static void pairs_are_equal(void **state)
     assert_true(pairs >= 100);
 }
 
+/* Printed as StableHLO and read again: a valid module with the same parameters and results. What has no
+ * counterpart there (asynchronous operations and the like) is refused with a message. */
+static void prints_and_reads(const char *path, int *done, int *refused)
+{
+    struct fixture f, g;
+    start(&f);
+    f.m = module_load(f.c, path, NULL, f.d);
+    if (!f.m) {
+        stop(&f);
+        return;
+    }
+    struct str text = STR_IN(&f.d->arena);
+    if (!mlir_print(f.m, NULL, &text, f.d)) {
+        assert_true(f.d->nerrors > 0);
+        ++*refused;
+        stop(&f);
+        return;
+    }
+    start(&g);
+    g.m = module_load_text(g.c, "again.mlir", str_text(&text), text.n, NULL, g.d);
+    if (!g.m)
+        fail_msg("%s: %s", path, messages(&g));
+    const struct computation *a = comp_at(f.m, f.m->entry), *b = comp_at(g.m, g.m->entry);
+    assert_int_equal(a->nparams, b->nparams);
+    for (uint32_t k = 0; k < a->nparams; k++)
+        assert_int_equal(instr_shape(f.m, a->params[k])->bytes, instr_shape(g.m, b->params[k])->bytes);
+    assert_int_equal(instr_shape(f.m, a->root)->bytes, instr_shape(g.m, b->root)->bytes);
+    ++*done;
+    stop(&g);
+    stop(&f);
+}
+
+static void dumps_print_as_stablehlo(void **state)
+{
+    (void)state;
+    const char *shared = shared_folder();
+    if (!shared) {
+        print_message("reference material not found: skipped\n");
+        skip();
+    }
+    int done = 0, refused = 0;
+    char path[4400];
+    snprintf(path, sizeof path, "%s/inputs", shared);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        bool small = strstr(e->d_name, "_small.hlo") || strstr(e->d_name, "_small.mhlo.mlir");
+        snprintf(path, sizeof path, "%s/inputs/%s", shared, e->d_name);
+        if (small)
+            prints_and_reads(path, &done, &refused);
+    }
+    if (d)
+        closedir(d);
+    print_message("%d modules printed as StableHLO and read again, %d refused\n", done, refused);
+    assert_true(done >= 200);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_module_loads),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_print_as_stablehlo),
+                                        cmocka_unit_test(every_module_loads),
                                         cmocka_unit_test(every_corpus_module_loads),
                                         cmocka_unit_test(pairs_are_equal) };
     return cmocka_run_group_tests(tests, NULL, NULL);
