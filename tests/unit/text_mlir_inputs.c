@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
+#include <unistd.h>
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -228,9 +229,72 @@ static void dumps_print_as_stablehlo(void **state)
     assert_true(done >= 200);
 }
 
+/* Cut short, or with one character changed, a text is read or refused with a message: nothing else. */
+static void damaged(const char *text, size_t n, int *read, int *refused)
+{
+    struct fixture f;
+    start(&f);
+    f.m = module_load_text(f.c, "damaged.mlir", text, n, NULL, f.d);
+    if (!f.m)
+        assert_true(f.d->nerrors > 0 && f.d->msgs.n > 0 && f.d->msgs.v[0].text[0]);
+    ++*(f.m ? read : refused);
+    stop(&f);
+}
+
+static void damage(const char *path, int *read, int *refused)
+{
+    static const char other[] = "?%\"<{(-#0";
+    struct diag *d = diag_new();
+    struct source *src;
+    if (!file_read(path, &src, d))
+        fail_msg("%s", path);
+    size_t step = src->len / 160 + 1;
+    char *copy = malloc(src->len + 1);
+    memcpy(copy, src->text, src->len + 1);
+    for (size_t at = 0; at < src->len; at += step) {
+        damaged(src->text, at, read, refused);
+        char was = copy[at];
+        for (size_t k = at % 3; other[k]; k += 3) {
+            copy[at] = other[k];
+            damaged(copy, src->len, read, refused);
+        }
+        copy[at] = was;
+    }
+    free(copy);
+    source_free(src);
+    diag_free(d);
+}
+
+static void damaged_texts_are_read_or_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "shape_ops_small.mhlo.mlir", "gather_scatter_small.mhlo.mlir",
+                                         "convs_small.sdy.mlir",      "partial_mlp_small.sdy.mlir",
+                                         "while_newton_small.mhlo.mlir", "cond_switch_small.mhlo.mlir",
+                                         "reduce_ops_small.mhlo.mlir", "sm_collectives_small.sdy.mlir",
+                                         "elementwise_small.mhlo.mlir", "fft_small.sdy.mlir",
+                                         "conv_grads_small.mhlo.mlir", "dropout_rbg_small.export.now.mlir",
+                                         "shape_ops_small.generic.mhlo.mlir", "shape_ops_small.loc.sdy.mlir" };
+    const char *shared = shared_folder();
+    if (!shared) {
+        print_message("reference material not found: skipped\n");
+        skip();
+    }
+    int read = 0, refused = 0;
+    for (size_t k = 0; k < COUNTOF(names); k++) {
+        char path[4400];
+        snprintf(path, sizeof path, "%s/inputs/%s", shared, names[k]);
+        if (access(path, R_OK) == 0)
+            damage(path, &read, &refused);
+    }
+    print_message("%d damaged texts read, %d refused\n", read, refused);
+    assert_true(refused > 1000);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_print_as_stablehlo),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(damaged_texts_are_read_or_refused),
+                                        cmocka_unit_test(dumps_print_as_stablehlo),
                                         cmocka_unit_test(every_module_loads),
                                         cmocka_unit_test(every_corpus_module_loads),
                                         cmocka_unit_test(pairs_are_equal) };
