@@ -110,6 +110,9 @@ bool read_mesh_sharding(struct lexer *l, sharding_id *out)
     arena_open(&tmp);
     struct mesh m;
     bool ok = read_inline_mesh(l, &tmp, &m) && read_mesh_body(l, &m, out);
+    /* Over one device there is nothing to split, and no list of devices could say it (P-10). */
+    if (ok && sharding_get(l->t, *out)->kind == SHARDING_TILED && sharding_total(l->t, *out) == 1)
+        *out = sharding_replicated(l->t);
     arena_close(&tmp);
     return ok;
 }

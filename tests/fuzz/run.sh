@@ -45,7 +45,7 @@ for source in tests/fuzz/fuzz_*.c; do
     *) cp -n tests/fuzz/seeds/"${name#fuzz_}".* "$corpus/" 2>/dev/null ;;
     esac
     if [ "$kind" = libfuzzer ]; then
-        "$build/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=16384 \
+        "$build/$name" -seed="${FUZZ_SEED:-1}" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=16384 \
             -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1
     else
         "$build/$name" "$seconds" "$corpus" >"$build/$name.log" 2>&1

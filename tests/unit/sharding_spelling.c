@@ -77,6 +77,8 @@ static const struct text_case hlo_texts[] = {
     { "{maximal devices=[1]3}", 0, "{maximal device=3}", NULL, 0, NULL },
     { "{replicated}", 0, "{replicated}", NULL, 0, NULL },
     { "{{replicated}, /*index=1*/{manual}}", 0, "{{replicated}, {manual}}", NULL, 0, NULL },
+    { "{mesh[], []}", 0, "{replicated}", NULL, 0, NULL },
+    { "{mesh['x'=1], [{'x'}, {}]}", 2, "{replicated}", NULL, 0, NULL },
     { "{mesh[], replicated}", 0, "{replicated}", NULL, 0, NULL },
     { "{mesh['a'=2,'b'=4], replicated}", 0, "{replicated}", NULL, 0, NULL },
     { "{mesh['a'=2,'b'=4], manual}", 0, "{manual}", NULL, 0, NULL },
