@@ -44,8 +44,20 @@ for source in tests/fuzz/fuzz_*.c; do
     fuzz_json) cp -n models/*.json tests/fuzz/seeds/*.json "$corpus/" 2>/dev/null ;;
     *) cp -n tests/fuzz/seeds/"${name#fuzz_}".* "$corpus/" 2>/dev/null ;;
     esac
+    # FUZZ_FIXED=1: a fixed number of runs from a fixed seed, the same inputs every time
+    runs=
+    if [ -n "${FUZZ_FIXED:-}" ]; then
+        case $name in
+        fuzz_hlo) runs=-runs=8000 ;;
+        fuzz_json) runs=-runs=60000 ;;
+        fuzz_line) runs=-runs=4000 ;;
+        fuzz_mlir) runs=-runs=3000 ;;
+        fuzz_sharding) runs=-runs=40000 ;;
+        esac
+    fi
     if [ "$kind" = libfuzzer ]; then
-        "$build/$name" -seed="${FUZZ_SEED:-1}" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=16384 \
+        # shellcheck disable=SC2086
+        "$build/$name" $runs -seed="${FUZZ_SEED:-1}" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=16384 \
             -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1
     else
         "$build/$name" "$seconds" "$corpus" >"$build/$name.log" 2>&1
