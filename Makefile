@@ -121,7 +121,6 @@ mutants: setup
 # T seconds for each fuzzer; coverage-guided with clang's libFuzzer where it is installed, else a
 # mutator of our own (tests/fuzz/standalone.c) over the same targets.
 T ?= 60
-FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 fuzz:
 	@sh tests/fuzz/run.sh $(T) $(FUZZ)
 
