@@ -158,13 +158,16 @@ const struct command commands[] = {
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
 
     /* ---- reviews ---- */
-    { .name = "expect", .group = "reviews", .args = "WHAT", .min = 1, .max = -1,
+    { .name = "expect", .group = "reviews", .args = "WHAT [for SEL]", .min = 1, .max = -1,
       .summary = "assert something; exit status 1 when it does not hold",
-      .details = "    expect no all-gather             expect no collectives\n"
+      .details = "    expect no all-gather > 1MiB      expect no collectives\n"
                  "    expect all-reduce <= 2           expect comms(model) <= 3\n"
                  "    expect bytes < 2MiB              expect bytes(data) == 0\n"
                  "    expect sharding h == [data,_]    expect even\n"
-                 "    expect no-remat                  expect verify\n",
+                 "    expect no remat                  expect verify\n"
+                 "    expect unchanged FILE            the strategy as it was when --update wrote FILE\n"
+                 "    for SEL: only what serves those instructions. --junit FILE on the command line keeps\n"
+                 "    all verdicts; where GITHUB_ACTIONS=true, failures come as annotations, too.\n",
       .example = EX_expect, .flags = NEEDS_MODULE | RAW_WORDS, .run = cmd_expect },
 
     /* ---- scripts ---- */
@@ -180,6 +183,11 @@ const struct command commands[] = {
     { .name = "log", .group = "scripts", .args = "[FILE | off]", .max = 1,
       .summary = "write what is done from here on as a script that does it again",
       .complete = COMPLETE_FILE, .flags = WRITES_FILES, .run = cmd_log },
+    { .name = "recover", .group = "scripts", .args = "[--drop]", .max = 0, .options = "--drop",
+      .summary = "bring back what the last session that died had done; --drop: forget it",
+      .details = "    Every edit at the prompt is written down as it is made, and forgotten when the session\n"
+                 "    ends with quit or Ctrl-D.\n",
+      .run = cmd_recover },
     { .name = "alias", .group = "scripts", .args = "[NAME [COMMAND]]", .max = -1,
       .summary = "name a command line; with the name alone: forget it",
       .example = EX_alias, .complete = COMPLETE_COMMAND, .flags = RAW_WORDS, .run = cmd_alias },

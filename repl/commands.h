@@ -58,7 +58,10 @@ int cmd_echo(struct call *c);
 int cmd_time(struct call *c);
 int cmd_log(struct call *c);
 int cmd_alias(struct call *c);
+/* cmd_expect.c */
 int cmd_expect(struct call *c);
+/* journal.c */
+int cmd_recover(struct call *c);
 /* cmd_help.c */
 int cmd_help(struct call *c);
 int cmd_apropos(struct call *c);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "repl/journal.h"
+#include "repl/review.h"
 
 /* Aliases that name each other double with each level: few levels are enough. */
 enum { MAX_DEPTH = 24, MAX_ALIAS_DEPTH = 4 };
@@ -758,9 +760,16 @@ static int dispatch_call(struct call *c, int n, const struct word *words, struct
     if (!find_redirect(c, &n, words, r) || !sort_words(c, n, words) || !check_call(c))
         return STATUS_USAGE;
     diag_stage(c->d, "usage");
+    /* Off the terminal: no colour, and all rows. */
+    bool color = sh->color;
+    if (r->kind != TO_SINK) {
+        sh->color = sh->color_mode == ALWAYS;
+        c->all = true;
+    }
     shell_tick_begin(sh);
     int status = run_guarded(c);
     shell_tick_end(sh);
+    sh->color = color;
     return status;
 }
 
@@ -798,6 +807,8 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
         sh->json = c.json;
         status = finish(&c, &r, status);
         sh->json = was_json;
+        review_record(sh, &c, status);
+        journal_note(sh, &c, raw, nraw, status);
     }
     if (sh->log && status <= STATUS_DIFFERS && sh->depth == 0 &&
         !(c.cmd && !strcmp(c.cmd->name, "log"))) {

@@ -453,14 +453,7 @@
 #define EX_apropos \
     "gspmd> apropos annotation\n" \
     "load        open a module: HLO text (.gz too) or a JSON model\n" \
-    "info        the module at a glance: devices, parameters by bytes, annotations, what is unusual\n" \
-    "export      write the module with its annotations, or the partitioned program\n" \
-    "mesh        name the grid of devices; alone: print it\n" \
-    "unshard     take an annotation away; --module: all that the dump brought\n" \
-    "strategies  saved strategies, and the annotations of the current one\n" \
-    "why         where a sharding comes from: rule by rule back to the annotation, and who lost\n" \
-    "why-not     what stands against a sharding, and the nearest annotation that would bring it\n" \
-    "coverage    how far each annotation reached, and which could go without any change\n"
+    "...\n"
 #define EX_history \
     "gspmd> echo one\n" \
     "one\n" \

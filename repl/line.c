@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "repl/journal.h"
 
 /* -DREADLINE_editline: libedit in readline's place; -DREADLINE_none: plain lines only. */
 #if defined(READLINE_editline)
@@ -107,31 +108,6 @@ static int on_event(void)
     return 0;
 }
 
-static char *history_path(void)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    char *path = NULL;
-    if (state && state[0] == '/') {
-        if (asprintf(&path, "%s/gspmd/history", state) < 0)
-            return NULL;
-    } else if (!home || asprintf(&path, "%s/.local/state/gspmd/history", home) < 0) {
-        return NULL;
-    }
-    return path;
-}
-
-static void make_folders(const char *path)
-{
-    char *copy = strdup(path);
-    for (char *p = copy ? copy + 1 : NULL; p && *p; p++)
-        if (*p == '/') {
-            *p = '\0';
-            mkdir(copy, 0700);
-            *p = '/';
-        }
-    free(copy);
-}
-
 static void begin(struct shell *sh, char *history)
 {
     editing = sh;
@@ -177,18 +153,13 @@ static void remember(const char *line)
 static void end(struct shell *sh, char *history)
 {
     if (history && !sh->safe) {
-        make_folders(history);
+        state_folders(history);
         write_history(history);
     }
     free(history);
 }
 
 #else
-
-static char *history_path(void)
-{
-    return NULL;
-}
 
 static const bool given_up = false;
 
@@ -231,7 +202,7 @@ static void end(struct shell *sh, char *history)
 int line_loop(struct shell *sh)
 {
     struct typed t = { 0 };
-    char *history = history_path();
+    char *history = state_path("history");
     bool more = false;
     begin(sh, history);
     while (!sh->quit) {

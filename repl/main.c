@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "repl/commands.h"
+#include "repl/journal.h"
 #include "repl/line.h"
+#include "repl/review.h"
 #include "repl/transcript.h"
 
 static struct shell *session;
@@ -47,13 +49,14 @@ struct arguments {
     struct job *jobs;
     int njobs;
     const char *model;
+    const char *junit; /* file for the verdicts of expect and verify; NULL: none */
     bool quiet, no_init, json, serve, safe, stay;
     enum switch3 color;
 };
 
 static const char USAGE[] =
     "gspmd [-q] [-n] [--json] [--serve] [--safe] [--color=auto|always|never]\n"
-    "      [-c SCRIPT | -C SCRIPT | -f FILE]... [MODEL | -]\n"
+    "      [--junit FILE] [-c SCRIPT | -C SCRIPT | -f FILE]... [MODEL | -]\n"
     "\n"
     "  MODEL      HLO text, .gz too, or a JSON model; - reads it from stdin\n"
     "  -c SCRIPT  run the commands and end        -C SCRIPT  run them and stay\n"
@@ -61,6 +64,7 @@ static const char USAGE[] =
     "  -q         no greeting, no answer to edits --json     one JSON object a command\n"
     "  --serve    answer requests {\"id\":..,\"command\":\"..\"}, one a line\n"
     "  --safe     write no file, start no program\n"
+    "  --junit FILE  the verdicts of expect and verify, as build servers read them\n"
     "\n"
     "A stdin that is no terminal is a script. At the prompt, help lists the commands:\n"
     "\n"
@@ -114,7 +118,8 @@ static int answer_and_end(int argc, char **argv)
             fputs(USAGE, stdout);
             return STATUS_OK;
         }
-        if (!strcmp(argv[k], "-c") || !strcmp(argv[k], "-C") || !strcmp(argv[k], "-f"))
+        if (!strcmp(argv[k], "-c") || !strcmp(argv[k], "-C") || !strcmp(argv[k], "-f") ||
+            !strcmp(argv[k], "--junit"))
             k++;
     }
     return -1;
@@ -139,6 +144,10 @@ static int read_arguments(int argc, char **argv, struct arguments *a)
                 return usage_error("something is missing behind", w);
             a->jobs[a->njobs++] = (struct job){ w[1], argv[k] };
             a->stay |= w[1] == 'C';
+        } else if (!strcmp(w, "--junit") || !strncmp(w, "--junit=", 8)) {
+            if (w[7] != '=' && ++k == argc)
+                return usage_error("a file is missing behind", w);
+            a->junit = w[7] == '=' ? w + 8 : argv[k];
         } else if (!strcmp(w, "-q")) {
             a->quiet = true;
         } else if (!strcmp(w, "-n")) {
@@ -290,6 +299,10 @@ static int run_session(struct shell *sh, const struct arguments *a)
         run_init(sh);
     if (sh->interactive && !a->quiet && !a->model && !a->json)
         fprintf(stderr, "gspmd %s; help lists the commands\n", GSPMD_VERSION);
+    if (sh->interactive && !sh->safe) {
+        sh->journal = journal_new();
+        journal_offer(sh);
+    }
     int status = STATUS_OK;
     if (a->model && !sh->quit)
         status = shell_load(sh, a->model);
@@ -333,6 +346,10 @@ int main(int argc, char **argv)
     session->color_mode = a.color;
     shell_find_terminal(session);
     status = run_session(session, &a);
+    if (a.junit && !session->safe && !review_junit(session, a.junit)) {
+        fprintf(stderr, "gspmd: %s: %s\n", a.junit, strerror(errno));
+        status = STATUS_RESOURCE;
+    }
     shell_free(session);
     session = NULL;
     free(a.jobs);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "repl/dispatch.h"
+#include "repl/journal.h"
 
 static double now(void)
 {
@@ -70,6 +71,7 @@ void shell_free(struct shell *sh)
         return;
     if (sh->log)
         fclose(sh->log);
+    journal_free(sh->journal);
     document_free(sh->doc);
     arena_free(&sh->arena);
     free(sh);

@@ -33,6 +33,14 @@ struct command_alias {
     const char *name, *text;
 };
 
+/* An expectation, a verify, or a command that failed, for --junit (review.h). */
+struct review_case {
+    const char *command, *file; /* file NULL: typed */
+    int line;
+    const char *message; /* NULL: it held */
+    bool broken;         /* it could not be answered at all */
+};
+
 struct shell {
     struct document *doc;
     struct arena arena; /* of the session: history, aliases */
@@ -61,6 +69,8 @@ struct shell {
     FILE *log;
     VEC(const char *) history;
     VEC(struct command_alias) aliases;
+    VEC(struct review_case) cases;
+    struct journal *journal; /* of an interactive session (journal.h); NULL: none */
     bool unsaved;      /* edits since the last save */
     int64_t step_at;   /* step, back, run-to: changes behind the cursor, in the history of */
     uint64_t step_key; /* this key; another one: the cursor is nowhere yet */

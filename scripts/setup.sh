@@ -9,6 +9,7 @@ needs='
 /usr/include/cjson/cJSON.h         libcjson-dev
 /usr/include/zlib.h                zlib1g-dev
 /usr/include/cmocka.h              libcmocka-dev
+/usr/bin/tmux                      tmux
 libopenblas.so                     libopenblas-dev
 '
 

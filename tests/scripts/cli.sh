@@ -173,5 +173,21 @@ done
 "$gspmd" --completion bash >"$tmp/completion"
 check "... bash reads it" sh -c "! command -v bash >/dev/null || bash -n '$tmp/completion'"
 
+# ---- reviews: expectations as build servers want them
+printf 'set bail=off\nmesh data=2 model=4\nshard w1 [_,model]\nexpect no all-gather\nexpect bytes(model) < 1KiB\nexpect nonsense\n' >"$tmp/e.gspmd"
+check "--junit" status 1 env GITHUB_ACTIONS=true "$gspmd" -n --junit "$tmp/j.xml" -f "$tmp/e.gspmd" models/mlp.json
+check "... annotations for GitHub" tells "e.gspmd,line=5,title=gspmd::expect bytes(model) < 1KiB: expected"
+check "... counts" grep -q 'tests="3" failures="1" errors="1"' "$tmp/j.xml"
+check "... escapes" grep -q 'name="expect bytes(model) &lt; 1KiB"' "$tmp/j.xml"
+command -v xmllint >/dev/null 2>&1 && check "... is XML" xmllint --noout "$tmp/j.xml"
+check "no annotations elsewhere" sh -c "! GITHUB_ACTIONS= \"$gspmd\" -n -f '$tmp/e.gspmd' models/mlp.json 2>&1 | grep -q '::error'"
+check "--junit, unwritable" status 4 "$gspmd" -n --junit /nowhere/j.xml -c 'echo' models/mlp.json
+check "expect unchanged --update" status 0 "$gspmd" -n -c "mesh model=4; shard w1 [_,model]; expect unchanged $tmp/u.txt --update; expect unchanged $tmp/u.txt" models/mlp.json
+check "... holds" status 0 "$gspmd" -n -c "mesh model=4; shard w1 [_,model]; expect unchanged $tmp/u.txt" models/mlp.json
+check "... does not hold" status 1 "$gspmd" -n -c "mesh model=4; shard w1 [model,_]; expect unchanged $tmp/u.txt" models/mlp.json
+check "... says which line" tells "line 3: was 'parameter x"
+check "--safe writes no snapshot" status 2 "$gspmd" -n --safe -c "expect unchanged $tmp/v.txt --update" models/mlp.json
+check "a file holds no colour" sh -c "\"$gspmd\" -n -C 'mesh model=4; show --all > $tmp/plain' models/mlp.json </dev/null >/dev/null && ! grep -q '$(printf '\033')' '$tmp/plain'"
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
