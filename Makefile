@@ -27,7 +27,7 @@ endif
 $(foreach l,$(LAYERS),$(eval OBJ_$(l) := $(SRC_$(l):%.c=$(B)/%.o)))
 ENGINE_OBJ := $(foreach l,$(LAYERS),$(OBJ_$(l)))
 VIZ_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard viz/*.c)))
-REPL_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard repl/*.c)))
+REPL_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard repl/*.c))) $(B)/repl/lessons.o
 CONF_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/conformance/*.c)))
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
@@ -47,6 +47,13 @@ $(B)/viz/%.o: viz/%.c
 $(B)/repl/%.o: repl/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -DREADLINE_$(READLINE) -Iengine -I. -c $< -o $@
+# Texts that the program brings along.
+LESSONS := $(sort $(wildcard scripts/lessons/*.lesson))
+$(B)/repl/lessons.c: $(LESSONS) scripts/embed.sh
+	@mkdir -p $(@D)
+	sh scripts/embed.sh lessons $(LESSONS) > $@
+$(B)/repl/lessons.o: $(B)/repl/lessons.c
+	$(CC) $(filter-out -Wpedantic,$(CFLAGS)) -Iengine -I. -c $< -o $@
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
@@ -77,7 +84,7 @@ unit: $(UNIT_BIN)
 setup:
 	@sh scripts/setup.sh
 
-BENCH_BIN := $(B)/bench
+BENCH_BIN := $(B)/bench $(B)/bench_propagation
 SWEEP_BIN := $(B)/verify_sweep
 test-build: all unit $(BENCH_BIN) $(SWEEP_BIN)
 
@@ -103,7 +110,10 @@ conformance: all
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd cases $(SHARED)/cases/cases.jsonl
 	-python3 $(SHARED)/oracle/compare.py --gspmd $(B)/gspmd files $(sort $(wildcard $(SHARED)/inputs/*_small.hlo $(SHARED)/inputs/*_small.hlo.gz))
 
-$(BENCH_BIN): tests/bench/bench.c $(ENGINE_OBJ)
+$(B)/bench: tests/bench/bench.c $(ENGINE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/bench_propagation: tests/bench/propagation.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(SWEEP_BIN): tests/sweep/verify_sweep.c $(ENGINE_OBJ)

@@ -5,15 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "repl/commands.h"
+#include "repl/run.h"
 
-/* Tensors that are freed on every way out of a command, but for a failure that jumps. */
-struct leaves {
-    struct tensor *v;
-    int64_t n;
-};
-
-static void leaves_free(struct leaves *l)
+void leaves_free(struct leaves *l)
 {
     for (int64_t k = 0; k < l->n; k++)
         tensor_free(&l->v[k]);
@@ -47,7 +41,7 @@ static void say_invented(struct call *c, const char *folder, int64_t invented, i
 }
 
 /* Constants that the dump left out as {...}: whatever comes out depends on invented values. */
-static void warn_elided(struct call *c)
+void warn_elided(struct call *c)
 {
     const struct module *m = document_module(c->sh->doc);
     int64_t n = 0;
@@ -64,10 +58,28 @@ static void warn_elided(struct call *c)
                   n, n == 1 ? " has" : "s have", first, n > 1 ? " and others" : "");
 }
 
-static bool make_inputs(struct call *c, const struct module *m, const shape_id *params,
-                        int64_t nparams, const char *folder, uint64_t seed, struct leaves *out_l)
+/* Inputs of a size that matters are asked about before they are made: the plan knows the peak. */
+static bool inputs_fit(struct call *c, const struct module *m, const shape_id *params,
+                       int64_t nparams, int64_t ndevices)
+{
+    enum { MATTERS = 16 << 20 };
+    int64_t bytes = 0, leaf;
+    bool counted = true;
+    for (int64_t k = 0; k < nparams; k++)
+        counted &= shape_bytes(m->ir, params[k], &leaf) && add_ok(bytes, leaf, &bytes);
+    if (counted && bytes < MATTERS)
+        return true;
+    struct run_options o = run_options_of(c, ndevices);
+    diag_stage(c->d, "run");
+    return run_fits(m, &o, counted ? bytes : -1, call_tick(c), c->d);
+}
+
+bool run_inputs(struct call *c, const struct module *m, const shape_id *params, int64_t nparams,
+                int64_t ndevices, const char *folder, uint64_t seed, struct leaves *out_l)
 {
     int64_t total = 0, invented = 0;
+    if (!inputs_fit(c, m, params, nparams, ndevices))
+        return false;
     for (int64_t k = 0; k < nparams; k++)
         total += shape_get(m->ir, params[k])->nleaves;
     out_l->v = ARENA_ARRAY(&c->arena, struct tensor, total + 1);
@@ -146,10 +158,10 @@ static bool write_outputs(struct call *c, const char *folder, const struct tenso
  * -----------------------------------------------------------------------------------------------
  */
 
-static struct run_options options_of(struct call *c, int64_t n)
+struct run_options run_options_of(struct call *c, int64_t n)
 {
     const struct options *o = &document_strategy(c->sh->doc)->options;
-    return (struct run_options){ .mode = RUN_FLOAT, .ndevices = n, .threads = o->threads };
+    return (struct run_options){ .mode = RUN_FLOAT, .ndevices = n, .threads = o->threads, .collectives = o->collectives };
 }
 
 /* The unpartitioned module: the working graph on one device, shardings ignored. */
@@ -164,9 +176,9 @@ static bool run_one(struct call *c, const char *folder, uint64_t seed, struct le
     shape_id *params = ARENA_ARRAY(&c->arena, shape_id, entry->nparams + 1);
     for (uint32_t k = 0; k < entry->nparams; k++)
         params[k] = instr_at(m, entry->params[k])->shape;
-    if (!make_inputs(c, m, params, entry->nparams, folder, seed, inputs))
+    if (!run_inputs(c, m, params, entry->nparams, 1, folder, seed, inputs))
         return false;
-    struct run_options o = options_of(c, 1);
+    struct run_options o = run_options_of(c, 1);
     struct run_result r = { 0 };
     diag_stage(c->d, "run");
     if (!run_module(m, inputs->v, inputs->n, &o, &r, call_tick(c), c->d))
@@ -181,9 +193,10 @@ static bool run_many(struct call *c, const char *folder, uint64_t seed, struct l
                      struct leaves *outputs, bool *copies_equal, int64_t *devices)
 {
     const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
-    if (!p || !make_inputs(c, p->module, p->param_shape, p->nparams, folder, seed, inputs))
+    if (!p || !run_inputs(c, p->module, p->param_shape, p->nparams, p->num_partitions, folder,
+                          seed, inputs))
         return false;
-    struct run_options o = options_of(c, p->num_partitions);
+    struct run_options o = run_options_of(c, p->num_partitions);
     struct tensor *list = NULL;
     int64_t n = 0;
     diag_stage(c->d, "run");
@@ -222,17 +235,27 @@ static void say_results(struct call *c, const struct leaves *outputs, int64_t de
         out(c, "  and %" PRId64 " more\n", outputs->n - shown);
 }
 
+bool run_seed(struct call *c, int64_t *seed)
+{
+    const char *text = call_option(c, "seed");
+    *seed = (int64_t)document_strategy(c->sh->doc)->options.seed;
+    if (!text || parse_i64(text, strlen(text), seed) == strlen(text))
+        return true;
+    (void)call_usage(c, -1, "seed=%s is no number", text);
+    return false;
+}
+
 int cmd_run(struct call *c)
 {
     const char *in = call_option(c, "inputs"), *to = call_option(c, "outputs"),
-               *n = call_option(c, "devices"), *seed_text = call_option(c, "seed");
-    int64_t devices = 1, seed = (int64_t)document_strategy(c->sh->doc)->options.seed;
+               *n = call_option(c, "devices");
+    int64_t devices = 1, seed;
     if (n && strcmp(n, "1"))
         return call_usage(
             c, -1,
             "devices=1 runs the unpartitioned module; the mesh says how many there are otherwise");
-    if (seed_text && parse_i64(seed_text, strlen(seed_text), &seed) != strlen(seed_text))
-        return call_usage(c, -1, "seed=%s is no number", seed_text);
+    if (!run_seed(c, &seed))
+        return STATUS_USAGE;
     if (to && (c->sh->safe || c->sh->sealed))
         return call_usage(c, -1, "--safe: run writes no file");
     if (in && c->sh->sealed)

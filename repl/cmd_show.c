@@ -177,7 +177,7 @@ static void show_card(struct call *c, const struct propagation *p, const struct 
     if (v->nsites > 1)
         out(c, "  in         %s\n",
             site_name(c, p, v->site) ? site_name(c, p, v->site) : "the entry");
-    const char *spell = spelled(c, v->sharding), *hlo = hlo_text(c, v->sharding);
+    const char *spell = spelled_of(c, v->sharding, in->shape), *hlo = hlo_text(c, v->sharding);
     out(c, "  sharding   %s%s%s%s\n", v->sharding.i ? spell : "none",
         hlo && strcmp(hlo, spell) ? "   " : "", hlo && strcmp(hlo, spell) ? hlo : "",
         open_text(c, v));
@@ -208,7 +208,7 @@ static void show_row(struct call *c, const struct propagation *p, struct table *
     row[1] = op_name((enum op_kind)in->op);
     row[2] = shape_text(c, in->shape);
     row[3] =
-        arena_printf(&c->arena, "%s%s", v->nsites ? spelled(c, v->sharding) : "", open_text(c, v));
+        arena_printf(&c->arena, "%s%s", v->nsites ? spelled_of(c, v->sharding, in->shape) : "", open_text(c, v));
     row[4] = v->nsites ? shape_text(c, v->local) : "";
     row[5] = v->nsites && array ? with_commas(&c->arena, v->copies) : "";
     row[6] = v->nsites ? with_commas(&c->arena, v->bytes) : "";

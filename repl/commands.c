@@ -42,7 +42,8 @@ const struct command commands[] = {
       .details = "    [_,model]          one entry a dimension: an axis, several ((data,model) or data*model,\n"
                  "                       major to minor), _ not split, ? left open, sub-axes model:(2)2\n"
                  "    {devices=[2,1,4]<=[8] last_tile_dim_replicate}, P('data', None), replicated, maximal 3,\n"
-                 "    #sdy.sharding<@mesh, [{\"data\"}, {?}]>, f32[8@data,4] are read, too.\n"
+                 "    #sdy.sharding<@mesh, [{\"data\"}, {?}]>, f32[8@data,4], [Shard(0), Replicate()], (S(0), B),\n"
+                 "    A[I_data, J], NamedSharding(mesh, P('data')) are read, too: spell prints them all.\n"
                  "    T may be a selection, or one leaf of a tuple: T{0,1}.\n",
       .example = EX_shard, .complete = COMPLETE_SPEC, .flags = NEEDS_MODULE | CHANGES, .run = cmd_shard },
     { .name = "constrain", .group = "strategy", .args = "T SHARDING", .min = 2, .max = -1,
@@ -69,6 +70,11 @@ const struct command commands[] = {
     { .name = "strategies", .group = "strategy", .args = "", .max = 0,
       .summary = "saved strategies, and the annotations of the current one",
       .example = EX_strategies, .flags = MAY_REDIRECT, .run = cmd_strategies },
+    { .name = "spell", .group = "strategy", .args = "T | SHARDING [SHAPE]", .min = 1, .max = -1,
+      .summary = "a sharding in every system's words: PartitionSpec, HLO, Shardy, DTensor, SBP, ...",
+      .details = "    T: its sharding after propagation. Every line can be typed back where a sharding is expected;\n"
+                 "    a spelling that cannot say it gives the reason. set spelling= prints all in one of them.\n",
+      .example = EX_spell, .complete = COMPLETE_TENSOR, .flags = MAY_REDIRECT, .run = cmd_spell },
     { .name = "diff", .group = "strategy", .args = "A [B] [--all]", .min = 1, .max = 2, .options = "--all --limit=",
       .summary = "what two strategies do differently: shardings, collectives, bytes",
       .details = "    A and B are saved names, current (B, when it is left out), or previous.\n",
@@ -199,6 +205,14 @@ const struct command commands[] = {
     { .name = "apropos", .group = "help", .args = "WORD", .min = 1, .max = 1,
       .summary = "commands whose help mentions a word",
       .example = EX_apropos, .flags = MAY_REDIRECT, .run = cmd_apropos },
+    { .name = "tutorial", .group = "help", .args = "", .max = 0,
+      .summary = "the main job in five minutes, live",
+      .run = cmd_tutorial },
+    { .name = "lesson", .group = "help", .args = "[NAME] [--present] [--check]", .max = 1, .options = "--present --check",
+      .summary = "texts with live commands, and questions that the engine checks",
+      .details = "    Alone: the list. --present: page by page, for a projector. --check: solve all questions by\n"
+                 "    their solutions, as the tests do. Your own module and strategy wait outside.\n",
+      .example = EX_lesson, .complete = COMPLETE_NONE, .flags = MAY_REDIRECT, .run = cmd_lesson },
     { .name = "history", .group = "help", .args = "[--all]", .max = 0, .options = "--all --limit=",
       .summary = "the commands so far, numbered",
       .example = EX_history, .flags = MAY_REDIRECT, .run = cmd_history },

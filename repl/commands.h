@@ -22,6 +22,8 @@ int cmd_redo(struct call *c);
 int cmd_save(struct call *c);
 int cmd_restore(struct call *c);
 int cmd_strategies(struct call *c);
+/* cmd_spell.c */
+int cmd_spell(struct call *c);
 /* cmd_diff.c */
 int cmd_diff(struct call *c);
 /* cmd_set.c */
@@ -60,6 +62,9 @@ int cmd_log(struct call *c);
 int cmd_alias(struct call *c);
 /* cmd_expect.c */
 int cmd_expect(struct call *c);
+/* cmd_lesson.c */
+int cmd_lesson(struct call *c);
+int cmd_tutorial(struct call *c);
 /* journal.c */
 int cmd_recover(struct call *c);
 /* cmd_help.c */
@@ -77,6 +82,8 @@ bool arg_tensor(struct call *c, int k, instr_id *out, int64_t *leaf);
 /* Reads a sharding of any spelling that fills text[0..n); all of it must be read. */
 bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_id shape, sharding_id *out,
                uint64_t *open);
+/* Of each leaf, for sharding_spell_as; NULL: shape none. */
+const struct spell_shape *spell_shapes(struct call *c, shape_id shape);
 bool write_file(struct call *c, const char *path, const char *text, size_t n);
 
 /* The strategy before an edit, to tell what the edit changed. */

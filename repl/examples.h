@@ -161,6 +161,11 @@
     "tensor     data=2 model=4            1  current\n" \
     "(current)  data=2 model=4            1  2 edits to undo\n" \
     "  shard w1 [_,model]\n"
+#define EX_spell \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> spell [(model,data),_] f32[64,128]\n" \
+    "x\n"
 #define EX_diff \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -454,6 +459,9 @@
     "gspmd> apropos annotation\n" \
     "load        open a module: HLO text (.gz too) or a JSON model\n" \
     "...\n"
+#define EX_lesson \
+    "gspmd> lesson matmul --check\n" \
+    "ok  matmul: 3 questions, 0 problems\n"
 #define EX_history \
     "gspmd> echo one\n" \
     "one\n" \

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "repl/shell.h"
+#include "repl/commands.h"
 
 const char *with_commas(struct arena *a, int64_t v)
 {
@@ -84,6 +84,16 @@ const char *spelled(struct call *c, sharding_id s)
     sharding_spell(document_ir(c->sh->doc)->shardings, document_mesh(c->sh->doc), s,
                    document_strategy(c->sh->doc)->options.spelling, &t);
     return str_text(&t);
+}
+
+const char *spelled_of(struct call *c, sharding_id s, shape_id shape)
+{
+    struct str t = STR_IN(&c->arena);
+    enum spelling how = document_strategy(c->sh->doc)->options.spelling;
+    if (s.i && sharding_spell_as(document_ir(c->sh->doc)->shardings, document_mesh(c->sh->doc), s, how,
+                                 spell_shapes(c, shape), &t, NULL))
+        return str_text(&t);
+    return spelled(c, s);
 }
 
 const char *working_label(struct call *c, const struct graph *g, instr_id w)

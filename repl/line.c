@@ -131,14 +131,11 @@ static void begin(struct shell *sh, char *history)
         read_history(history);
 }
 
-static char *read_line(struct shell *sh, bool more)
+static char *ask(struct shell *sh, const char *prompt)
 {
-    struct arena a = { 0 };
-    const char *prompt = more ? "...> " : shell_prompt(sh, &a);
+    (void)sh;
     given_up = false;
-    char *line = readline(prompt);
-    arena_free(&a);
-    return line;
+    return readline(prompt);
 }
 
 static void remember(const char *line)
@@ -169,11 +166,10 @@ static void begin(struct shell *sh, char *history)
     (void)history;
 }
 
-static char *read_line(struct shell *sh, bool more)
+static char *ask(struct shell *sh, const char *prompt)
 {
-    struct arena a = { 0 };
-    fputs(more ? "...> " : shell_prompt(sh, &a), stderr);
-    arena_free(&a);
+    (void)sh;
+    fputs(prompt, stderr);
     char *line = NULL;
     size_t cap = 0;
     ssize_t n = getline(&line, &cap, stdin);
@@ -199,12 +195,21 @@ static void end(struct shell *sh, char *history)
 
 #endif
 
+static char *read_line(struct shell *sh, bool more)
+{
+    struct arena a = { 0 };
+    char *line = ask(sh, more ? "...> " : shell_prompt(sh, &a));
+    arena_free(&a);
+    return line;
+}
+
 int line_loop(struct shell *sh)
 {
     struct typed t = { 0 };
     char *history = state_path("history");
     bool more = false;
     begin(sh, history);
+    sh->ask = ask;
     while (!sh->quit) {
         shell_find_terminal(sh);
         sh->interrupted = 0;
@@ -230,6 +235,7 @@ int line_loop(struct shell *sh)
         more = run_typed(sh, &t, false);
     }
     int status = sh->quit ? sh->status : STATUS_OK;
+    sh->ask = NULL;
     end(sh, history);
     free(t.s);
     return status;

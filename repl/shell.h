@@ -66,6 +66,8 @@ struct shell {
     volatile sig_atomic_t interrupted;
     double tick_started;
     bool tick_shown;
+    /* A line from whoever sits at the prompt, malloced; NULL: the end. NULL where nobody does. */
+    char *(*ask)(struct shell *sh, const char *prompt);
     FILE *log;
     VEC(const char *) history;
     VEC(struct command_alias) aliases;
@@ -214,6 +216,7 @@ const char *tensor_name(struct call *c,
 const char *shape_text(struct call *c, shape_id s);
 const char *hlo_text(struct call *c, sharding_id s); /* "{devices=..}"; NULL for none */
 const char *spelled(struct call *c, sharding_id s);  /* as `set spelling` says; "-" for none */
+const char *spelled_of(struct call *c, sharding_id s, shape_id shape); /* spellings that tell the shape, too */
 const char *working_label(struct call *c, const struct graph *g,
                           instr_id w);            /* under the module's names */
 const char *place_of(struct call *c, instr_id i); /* "model.py:12", "" when not known */
