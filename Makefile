@@ -27,7 +27,7 @@ endif
 $(foreach l,$(LAYERS),$(eval OBJ_$(l) := $(SRC_$(l):%.c=$(B)/%.o)))
 ENGINE_OBJ := $(foreach l,$(LAYERS),$(OBJ_$(l)))
 VIZ_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard viz/*.c)))
-REPL_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard repl/*.c))) $(B)/repl/lessons.o
+REPL_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard repl/*.c))) $(B)/repl/lessons.o $(B)/repl/concepts.o
 CONF_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/conformance/*.c)))
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(B)/unit/%)
@@ -41,6 +41,8 @@ all: $(B)/gspmd $(B)/gspmd-conformance
 $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -c $< -o $@
+# The tables that are built in (engine/cost/hardware_data.c assembles them).
+$(B)/engine/cost/hardware_data.o: $(wildcard assets/hardware/*.json) assets/calibration.json
 $(B)/viz/%.o: viz/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
@@ -49,10 +51,13 @@ $(B)/repl/%.o: repl/%.c
 	$(CC) $(CFLAGS) -DREADLINE_$(READLINE) -Iengine -I. -c $< -o $@
 # Texts that the program brings along.
 LESSONS := $(sort $(wildcard scripts/lessons/*.lesson))
-$(B)/repl/lessons.c: $(LESSONS) scripts/embed.sh
+CONCEPTS := $(sort $(wildcard scripts/concepts/*.txt))
+$(B)/repl/lessons.c: $(LESSONS)
+$(B)/repl/concepts.c: $(CONCEPTS)
+$(B)/repl/lessons.c $(B)/repl/concepts.c: scripts/embed.sh
 	@mkdir -p $(@D)
-	sh scripts/embed.sh lessons $(LESSONS) > $@
-$(B)/repl/lessons.o: $(B)/repl/lessons.c
+	sh scripts/embed.sh $(basename $(@F)) $(filter-out %.sh,$^) > $@
+$(B)/repl/lessons.o $(B)/repl/concepts.o: %.o: %.c
 	$(CC) $(filter-out -Wpedantic,$(CFLAGS)) -Iengine -I. -c $< -o $@
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)

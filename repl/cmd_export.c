@@ -214,6 +214,16 @@ static int export_module(struct call *c, const char *path, bool stablehlo)
     return written(c, path, &text);
 }
 
+static int export_as_strategy(struct call *c, const char *path)
+{
+    struct str text = STR_IN(&c->arena);
+    bool module_form, stablehlo = false;
+    int status = export_strategy(c, path, &text, &module_form, &stablehlo);
+    if (status)
+        return status;
+    return module_form ? export_module(c, path, stablehlo) : written(c, path, &text);
+}
+
 int cmd_export(struct call *c)
 {
     const char *form = c->args[0].text, *path = c->args[1].text;
@@ -224,7 +234,9 @@ int cmd_export(struct call *c)
         return export_program(c, path, force || call_option(c, "--force"));
     if (!strcmp(form, "hlo") || !strcmp(form, "stablehlo"))
         return export_module(c, path, form[0] == 's');
+    if (!strcmp(form, "strategy"))
+        return export_as_strategy(c, path);
     call_usage(c, 0, "'%s' is no form", form);
-    diag_hint(c->d, "export hlo|stablehlo|program FILE");
+    diag_hint(c->d, "export hlo|stablehlo|strategy|program FILE");
     return STATUS_USAGE;
 }

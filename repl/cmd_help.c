@@ -6,7 +6,7 @@
 
 #include "repl/commands.h"
 
-static const char *const groups[] = { "model",    "strategy", "propagation", "partition", "numbers",
+static const char *const groups[] = { "model",    "strategy", "propagation", "partition", "numbers", "cost",
                                       "pictures", "reviews",  "scripts",     "help" };
 
 /* ---- help

@@ -35,10 +35,30 @@ static void loaded(struct call *c)
     out(c, "\n");
 }
 
+/* load strategy FILE, load rules FILE: onto the module at hand. */
+static int load_onto(struct call *c)
+{
+    bool rules = !strcmp(c->args[0].text, "rules");
+    if (!rules && strcmp(c->args[0].text, "strategy")) {
+        call_usage(c, 0, "one file is loaded; 'strategy' or 'rules' can stand before it");
+        return STATUS_USAGE;
+    }
+    if (!document_module(c->sh->doc)) {
+        call_usage(c, 0, "no module is loaded that it could be for");
+        diag_hint(c->d, "load FILE");
+        return STATUS_USAGE;
+    }
+    if (c->heredoc && strcmp(c->args[1].text, "-"))
+        return call_usage(c, 1, "text behind << is loaded as -: load %s - <<END", c->args[0].text);
+    return rules ? load_rules(c, c->args[1].text) : load_strategy(c, c->args[1].text);
+}
+
 int cmd_load(struct call *c)
 {
     bool ok;
     const char *path = c->args[0].text;
+    if (c->n == 2)
+        return load_onto(c);
     if (c->heredoc) {
         if (strcmp(path, "-"))
             return call_usage(c, 0, "text behind << is loaded as -: load - <<END");
@@ -47,6 +67,8 @@ int cmd_load(struct call *c)
     } else if (c->sh->sealed) {
         return call_error(c, STATUS_INPUT, "io", "no file is opened here");
     } else {
+        if (is_folder(path) && !(path = file_of_folder(c, path)))
+            return call_failed(c);
         ok = document_load(c->sh->doc, path, call_tick(c), c->d);
     }
     if (!ok)

@@ -1,77 +1,8 @@
-/* plot: pictures as text and SVG. */
+/* plot: pictures on the terminal and in files. */
 #include <string.h>
 
-#include "repl/commands.h"
-#include "viz/views.h"
-
-static struct scene *layout_scene(struct call *c)
-{
-    struct document *doc = c->sh->doc;
-    if (c->n < 2) {
-        call_usage(c, 0, "which tensor?");
-        diag_hint(c->d, "plot layout T [-o FILE.svg]");
-        return NULL;
-    }
-    if (!document_module(doc)) {
-        call_usage(c, 1, "no module is loaded");
-        return NULL;
-    }
-    instr_id i;
-    int64_t leaf;
-    struct tensor_view v;
-    if (!arg_tensor(c, 1, &i, &leaf) || !document_view(doc, i, 0, &v, call_tick(c), c->d))
-        return NULL;
-    struct ir *ir = document_ir(doc);
-    shape_id shape = instr_at(document_module(doc), i)->shape;
-    sharding_id s = v.sharding;
-    if (shape_get(ir, shape)->kind == SHAPE_TUPLE) {
-        if (leaf < 0) {
-            call_usage(c, 1, "%s is a tuple: plot one leaf, %s{0}", tensor_name(c, i),
-                       c->args[1].text);
-            return NULL;
-        }
-        const struct sharding *all = sharding_get(ir->shardings, s);
-        shape = shape_leaf(ir, shape, leaf);
-        if (all->kind == SHARDING_TUPLE && leaf < all->nelems)
-            s = all->elems[leaf];
-    }
-    if (shape_get(ir, shape)->kind != SHAPE_ARRAY) {
-        call_usage(c, 1, "%s is no array", tensor_name(c, i));
-        return NULL;
-    }
-    if (!s.i || sharding_is_unknown(ir->shardings, s))
-        s = sharding_replicated(ir->shardings);
-    /* What is not tiled does not say how many devices there are: a line of them does. */
-    const struct mesh *mesh = document_mesh(doc);
-    struct mesh line = { .name = "", .naxes = 1 };
-    if (!mesh && document_devices(doc) > 0 && !sharding_is_tiled(ir->shardings, s)) {
-        line.axes[0].name = "devices";
-        line.axes[0].size = document_devices(doc);
-        line.order = order_iota(ir->shardings, document_devices(doc));
-        mesh = &line;
-    }
-    struct layout_options o = { .rows_dim = -1, .cols_dim = -1 };
-    return view_layout(ir, mesh, tensor_name(c, i), shape, s, &o, &c->arena);
-}
-
-static struct scene *mesh_scene(struct call *c)
-{
-    const struct mesh *mesh = document_mesh(c->sh->doc);
-    int highlight = -1;
-    if (!mesh) {
-        call_usage(c, -1, "no mesh is named");
-        diag_hint(c->d, "mesh data=2 model=4");
-        return NULL;
-    }
-    if (c->n > 1) {
-        highlight = mesh_find_axis(mesh, c->args[1].text, c->args[1].n);
-        if (highlight < 0) {
-            call_usage(c, 1, "the mesh has no axis '%s'", c->args[1].text);
-            return NULL;
-        }
-    }
-    return view_mesh(document_ir(c->sh->doc), mesh, highlight, &c->arena);
-}
+#include "repl/pictures.h"
+#include "viz/cairo.h"
 
 static bool ends_with(const char *s, const char *tail)
 {
@@ -79,14 +10,24 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && !strcmp(s + n - k, tail);
 }
 
+static double scale_of(const struct shell *sh)
+{
+    return 1.5 * (double)(sh->scale > 0 && sh->scale <= 8 ? sh->scale : 1);
+}
+
 static bool render(struct call *c, const struct scene *s, const char *file, struct str *text)
 {
+    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = scale_of(c->sh) };
     if (file && ends_with(file, ".svg")) {
-        scene_svg(s, text);
+        scene_svg_theme(s, paint.dark, text);
         return true;
     }
+    if (file && ends_with(file, ".png"))
+        return scene_png(s, &paint, text, c->d);
+    if (file && ends_with(file, ".pdf"))
+        return scene_pdf(&s, 1, &paint, text, c->d);
     if (file && !ends_with(file, ".txt")) {
-        call_usage(c, -1, "%s: pictures are written as .svg or .txt", file);
+        call_usage(c, -1, "%s: pictures are written as .svg, .png, .pdf or .txt", file);
         return false;
     }
     struct text_options o = { .color = !file && !c->json && c->sh->color };
@@ -96,35 +37,49 @@ static bool render(struct call *c, const struct scene *s, const char *file, stru
     return true;
 }
 
-int cmd_plot(struct call *c)
+static struct picture picture_of(struct call *c, const char *file)
 {
-    const char *what = c->args[0].text, *file = call_option(c, "-o");
-    if (file && (c->sh->safe || c->sh->sealed))
-        return call_usage(c, -1, "--safe: plot writes no file");
-    struct scene *s = NULL;
-    if (!strcmp(what, "layout")) {
-        s = layout_scene(c);
-    } else if (!strcmp(what, "mesh")) {
-        s = mesh_scene(c);
-    } else {
-        call_usage(c, 0, "'%s' is no view", what);
-        diag_hint(c->d, "plot layout T, plot mesh [AXIS]");
-    }
-    struct str text = STR_IN(&c->arena);
-    if (!s || !render(c, s, file, &text))
-        return call_failed(c);
+    enum { WIDE = 900, FEW = 8, MORE = 16, MANY = 64, PAGES = 4, MANY_PAGES = 16 };
+    struct capture *to = c->sh->capture;
+    struct picture p = { .c = c, .a = to ? to->arena : &c->arena };
+    p.text = !to && (!file || ends_with(file, ".txt"));
+    p.width = to ? to->width : p.text ? 0 : WIDE;
+    p.most = to && to->many ? MANY : p.text ? FEW : MORE;
+    p.pages = to && to->many ? MANY_PAGES : PAGES;
+    return p;
+}
+
+static int answer(struct call *c, const char *file, const struct str *text)
+{
     if (!file) {
         if (c->json)
-            json_put_string(&c->js, "text", str_text(&text));
+            json_put_string(&c->js, "text", text->s ? text->s : "");
         else
-            str_add(&c->out, text.s ? text.s : "", text.n);
+            str_add(&c->out, text->s ? text->s : "", text->n);
         return STATUS_OK;
     }
-    if (!write_file(c, file, text.s ? text.s : "", text.n))
+    if (!write_file(c, file, text->s ? text->s : "", text->n))
         return STATUS_RESOURCE;
     if (c->json)
         json_put_string(&c->js, "file", file);
     else if (!c->sh->quiet)
-        out(c, "%s: %s\n", file, nice_bytes(&c->arena, (int64_t)text.n));
+        out(c, "%s: %s\n", file, nice_bytes(&c->arena, (int64_t)text->n));
     return STATUS_OK;
+}
+
+int cmd_plot(struct call *c)
+{
+    const char *file = call_option(c, "-o");
+    if (file && (c->sh->safe || c->sh->sealed))
+        return call_usage(c, -1, "--safe: plot writes no file");
+    struct picture p = picture_of(c, file);
+    struct scene *s = picture_scene(&p);
+    if (!s)
+        return call_failed(c);
+    if (c->sh->capture) {
+        c->sh->capture->scene = s;
+        return STATUS_OK;
+    }
+    struct str text = STR_IN(&c->arena);
+    return render(c, s, file, &text) ? answer(c, file, &text) : call_failed(c);
 }

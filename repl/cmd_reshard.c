@@ -51,107 +51,90 @@ static const char *kinds_text(struct call *c, const struct collective *list, int
     return s.n ? str_text(&s) : "no collective";
 }
 
-/* ---- a way round
+/* ---- two plans
  * ------------------------------------------------------------------------------------------ */
 
-struct detour {
-    sharding_id by;
-    int64_t bytes;
+/* How an array moves: as XLA does it, or with partitioner=best. Texts outlive the program. */
+struct route {
+    bool best, made, whole;
+    int64_t n, bytes;
+    const char **steps; /* all-gather f32[8,16] over a */
+    int64_t *sent;
     const char *kinds;
 };
 
-static int64_t cost_of(struct call *c, shape_id shape, sharding_id from, sharding_id to,
-                       const char **kinds)
+static struct route route_of(struct call *c, shape_id shape, sharding_id from, sharding_id to,
+                             bool best)
 {
+    struct route r = { .best = best, .kinds = "" };
     const struct collective *list;
-    int64_t n, total;
     const struct program *p =
-        document_reshard(c->sh->doc, shape, from, to, &list, &n, &total, NULL);
+        document_reshard_as(c->sh->doc, shape, from, to, best, &list, &r.n, &r.bytes, NULL);
     if (!p)
-        return INT64_MAX / 4;
-    *kinds = arena_strdup(&c->arena, kinds_text(c, list, n));
-    return total;
-}
-
-/* A sharding between the two: `to`'s tiles carried by `from`'s split dimensions, or the other way
- * round, the rest of the devices holding copies. Tried, not believed. */
-static sharding_id between(struct call *c, const struct shape *v, sharding_id a, sharding_id b)
-{
-    struct shardings *t = document_ir(c->sh->doc)->shardings;
-    int64_t total = sharding_total(t, a), tiles = 1, dims[65];
-    if (sharding_get(t, a)->kind != SHARDING_TILED || sharding_get(t, b)->kind != SHARDING_TILED ||
-        v->rank > 60)
-        return (sharding_id){ 0 };
-    for (int d = 0; d < v->rank; d++)
-        tiles *= sharding_tile(t, b, d);
-    int64_t left = tiles;
-    for (int d = 0; d < v->rank; d++) {
-        int64_t k = sharding_tile(t, a, d);
-        dims[d] = k > 1 && left % k == 0 ? k : k > 1 && k % left == 0 ? left : 1;
-        left /= dims[d];
+        return r;
+    r.made = true;
+    r.whole = p->nremats > 0;
+    r.kinds = arena_strdup(&c->arena, kinds_text(c, list, r.n));
+    r.steps = ARENA_ARRAY(&c->arena, const char *, r.n + 1);
+    r.sent = ARENA_ARRAY(&c->arena, int64_t, r.n + 1);
+    for (int64_t k = 0; k < r.n; k++) {
+        const char *names[MESH_MAX_AXES];
+        int naxes;
+        const char *over = collective_axes(c, &list[k], &naxes, names);
+        bool axes = over[0] != 0;
+        r.steps[k] = arena_printf(&c->arena, "%s %s%s%s", op_name(list[k].kind),
+                                  shape_text(c, instr_at(p->module, list[k].instr)->shape),
+                                  axes ? " over " : "", axes ? over : "");
+        r.sent[k] = list[k].bytes;
     }
-    if (left != 1 || total % tiles)
-        return (sharding_id){ 0 };
-    dims[v->rank] = total / tiles;
-    return sharding_partial(t, tiling_make(t, v->rank + 1, dims, sharding_get(t, a)->tiles.order));
+    return r;
 }
 
-static void try_detour(struct call *c, shape_id shape, sharding_id from, sharding_id by,
-                       sharding_id to, struct detour *best)
+static void json_route(struct call *c, const char *key, const struct route *r)
 {
-    if (!by.i || by.i == from.i || by.i == to.i)
-        return;
-    const char *first = "", *second = "";
-    int64_t bytes = cost_of(c, shape, from, by, &first);
-    if (bytes >= best->bytes)
-        return;
-    bytes += cost_of(c, shape, by, to, &second);
-    if (bytes < best->bytes)
-        *best = (struct detour){ by, bytes, arena_printf(&c->arena, "%s, then %s", first, second) };
+    json_put_open(&c->js, key, '{');
+    json_put_int(&c->js, "bytes", r->bytes);
+    json_put_bool(&c->js, "whole", r->whole);
+    json_put_open(&c->js, "steps", '[');
+    for (int64_t k = 0; k < r->n; k++)
+        json_string(&c->js, r->steps[k]);
+    json_close(&c->js, ']');
+    json_close(&c->js, '}');
 }
 
-static bool find_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to,
-                        int64_t direct, struct detour *best)
+/* Both plans side by side; one line when they are alike. */
+static void say_both(struct call *c, shape_id shape, sharding_id from, sharding_id to)
 {
-    struct shardings *t = document_ir(c->sh->doc)->shardings;
-    const struct shape *v = shape_get(document_ir(c->sh->doc), shape);
-    *best = (struct detour){ .bytes = direct };
-    try_detour(c, shape, from, between(c, v, from, to), to, best);
-    try_detour(c, shape, from, between(c, v, to, from), to, best);
-    /* The split of one dimension moved to another: what an all-to-all does. */
-    bool tiled = sharding_get(t, from)->kind == SHARDING_TILED &&
-                 sharding_get(t, to)->kind == SHARDING_TILED;
-    for (int i = 0; tiled && i < v->rank && v->rank <= 8; i++)
-        for (int j = 0; j < v->rank; j++) {
-            if (i == j)
-                continue;
-            if (sharding_tile(t, from, i) > 1)
-                try_detour(c, shape, from, sharding_move_tiles(t, from, i, j), to, best);
-            if (sharding_tile(t, to, i) > 1)
-                try_detour(c, shape, from, sharding_move_tiles(t, to, i, j), to, best);
-        }
-    return best->by.i != 0;
-}
-
-static void say_detour(struct call *c, shape_id shape, sharding_id from, sharding_id to,
-                       int64_t direct)
-{
-    struct detour d;
-    if (!find_detour(c, shape, from, to, direct, &d))
+    struct route x = route_of(c, shape, from, to, false), b = route_of(c, shape, from, to, true);
+    if (!x.made || !b.made)
         return;
     if (c->json) {
-        json_put_open(&c->js, "cheaper", '{');
-        json_put_string(&c->js, "by", hlo_text(c, d.by));
-        json_put_int(&c->js, "bytes", d.bytes);
-        json_put_string(&c->js, "steps", d.kinds);
+        json_put_open(&c->js, "plans", '{');
+        json_route(c, "xla", &x);
+        json_route(c, "best", &b);
         json_close(&c->js, '}');
         return;
     }
-    out(c, "cheaper by way of %s", spelled(c, d.by));
-    if (strcmp(spelled(c, d.by), hlo_text(c, d.by)))
-        out(c, " %s", hlo_text(c, d.by));
-    out(c, ": %s, %s instead of %s\n", d.kinds, nice_bytes(&c->arena, d.bytes),
-        nice_bytes(&c->arena, direct));
+    if (x.bytes == b.bytes && x.n == b.n) {
+        if (x.n > 0)
+            out(c, "partitioner=best knows no path of fewer bytes\n");
+        return;
+    }
+    static const char *const heads[] = { ">step", "partitioner=xla", ">bytes", "partitioner=best",
+                                         ">bytes", NULL };
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    for (int64_t k = 0; k < x.n || k < b.n; k++) {
+        const char **row = table_row(&t);
+        row[0] = arena_printf(&c->arena, "%" PRId64, k + 1);
+        row[1] = k < x.n ? x.steps[k] : NULL;
+        row[2] = k < x.n ? with_commas(&c->arena, x.sent[k]) : NULL;
+        row[3] = k < b.n ? b.steps[k] : NULL;
+        row[4] = k < b.n ? with_commas(&c->arena, b.sent[k]) : NULL;
+    }
+    table_print(c, &t, true);
+    out(c, "best: %s, %s instead of %s\n", b.kinds, nice_bytes(&c->arena, b.bytes),
+        nice_bytes(&c->arena, x.bytes));
 }
 
 /* ---- reshard A -> B
@@ -213,8 +196,7 @@ static int plan(struct call *c, shape_id shape, sharding_id from, sharding_id to
             nice_bytes(&c->arena, total),
             whole ? "; the whole array is made on every device on the way" : "");
     }
-    if (whole)
-        say_detour(c, shape, from, to, total);
+    say_both(c, shape, from, to);
     return STATUS_OK;
 }
 
@@ -298,37 +280,51 @@ static bool trailing_shape(struct call *c, int arrow, shape_id *shape)
     return true;
 }
 
-static int reshard_between(struct call *c, int arrow)
+int reshard_operands(struct call *c, int arrow, shape_id *shape, sharding_id *from, sharding_id *to)
 {
-    shape_id shape;
-    sharding_id from, to;
     int first;
-    if (!leading_shape(c, arrow, &shape, &from, &first) || !trailing_shape(c, arrow, &shape))
+    if (!leading_shape(c, arrow, shape, from, &first) || !trailing_shape(c, arrow, shape))
         return call_failed(c);
     if (arrow + 1 >= c->n)
         return call_usage(c, arrow, "a sharding is missing behind ->");
     uint64_t open;
     if (first < arrow) {
         uint32_t a = c->args[first].off, b = c->args[arrow - 1].off + c->args[arrow - 1].len;
-        if (!read_spec(c, arena_strndup(&c->arena, c->src->text + a, b - a), b - a, a, shape, &from,
+        if (!read_spec(c, arena_strndup(&c->arena, c->src->text + a, b - a), b - a, a, *shape, from,
                        &open))
             return STATUS_USAGE;
-    } else if (!from.i) {
+    } else if (!from->i) {
         return call_usage(c, 0, "it has no sharding to start from: reshard T A -> B");
     }
     uint32_t off;
     const char *text = call_rest(c, arrow + 1, &off);
-    if (!read_spec(c, text, strlen(text), off, shape, &to, &open))
+    if (!read_spec(c, text, strlen(text), off, *shape, to, &open))
         return STATUS_USAGE;
-    if (!shape.i) {
-        int rank = rank_of(c, from) >= 0 ? rank_of(c, from) : rank_of(c, to);
+    if (!shape->i) {
+        int rank = rank_of(c, *from) >= 0 ? rank_of(c, *from) : rank_of(c, *to);
         if (rank < 0)
             return call_usage(c, 0, "of what shape? reshard f32[8,16] A -> B");
-        shape = default_shape(c, rank);
+        *shape = default_shape(c, rank);
     }
-    if (shape_get(document_ir(c->sh->doc), shape)->kind != SHAPE_ARRAY)
-        return call_usage(c, 0, "one array is wanted, not %s", shape_text(c, shape));
-    return plan(c, shape, from, to);
+    if (shape_get(document_ir(c->sh->doc), *shape)->kind != SHAPE_ARRAY)
+        return call_usage(c, 0, "one array is wanted, not %s", shape_text(c, *shape));
+    return STATUS_OK;
+}
+
+int find_arrow(const struct call *c)
+{
+    for (int k = 0; k < c->n; k++)
+        if (!c->args[k].quoted && (!strcmp(c->args[k].text, "->") || !strcmp(c->args[k].text, "to")))
+            return k;
+    return -1;
+}
+
+static int reshard_between(struct call *c, int arrow)
+{
+    shape_id shape;
+    sharding_id from, to;
+    int status = reshard_operands(c, arrow, &shape, &from, &to);
+    return status ? status : plan(c, shape, from, to);
 }
 
 /* ---- of the program
@@ -374,10 +370,8 @@ static void say_remats(struct call *c, const struct program *p, instr_id loaded)
                 spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "",
                 r->reason ? r->reason : "");
         if (!r->fallback && r->from.i && r->to.i &&
-            shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY) {
-            const char *kinds = "";
-            say_detour(c, shape, r->from, r->to, cost_of(c, shape, r->from, r->to, &kinds));
-        }
+            shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY)
+            say_both(c, shape, r->from, r->to);
     }
 }
 
@@ -424,10 +418,9 @@ static int reshard_tensor(struct call *c)
 
 int cmd_reshard(struct call *c)
 {
-    for (int k = 0; k < c->n; k++)
-        if (!c->args[k].quoted &&
-            (!strcmp(c->args[k].text, "->") || !strcmp(c->args[k].text, "to")))
-            return k == 0 ? call_usage(c, 0, "from what?") : reshard_between(c, k);
+    int arrow = find_arrow(c);
+    if (arrow >= 0)
+        return arrow == 0 ? call_usage(c, 0, "from what?") : reshard_between(c, arrow);
     if (c->n > 1) {
         call_usage(c, 1, "reshard takes a tensor, or A -> B");
         return STATUS_USAGE;

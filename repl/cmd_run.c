@@ -56,6 +56,12 @@ void warn_elided(struct call *c)
                   "%" PRId64 " constant%s no values in the text, constant({...}): %s%s. Values are "
                              "made up: the numbers mean nothing",
                   n, n == 1 ? " has" : "s have", first, n > 1 ? " and others" : "");
+    instr_id outside = module_outside(m);
+    if (outside.i)
+        diag_warn(c->d, m->source, instr_at(m, outside)->at,
+                  "%s: its values come from outside of the program and have no seed (%s): they are made up",
+                  name_text(m->ir, instr_at(m, outside)->name),
+                  op_name((enum op_kind)instr_at(m, outside)->op));
 }
 
 /* Inputs of a size that matters are asked about before they are made: the plan knows the peak. */
@@ -63,10 +69,12 @@ static bool inputs_fit(struct call *c, const struct module *m, const shape_id *p
                        int64_t nparams, int64_t ndevices)
 {
     enum { MATTERS = 16 << 20 };
-    int64_t bytes = 0, leaf;
+    int64_t bytes = 0;
     bool counted = true;
-    for (int64_t k = 0; k < nparams; k++)
-        counted &= shape_bytes(m->ir, params[k], &leaf) && add_ok(bytes, leaf, &bytes);
+    for (int64_t k = 0; k < nparams; k++) {
+        int64_t own = shape_get(m->ir, params[k])->bytes;
+        counted = counted && own >= 0 && add_ok(bytes, own, &bytes);
+    }
     if (counted && bytes < MATTERS)
         return true;
     struct run_options o = run_options_of(c, ndevices);

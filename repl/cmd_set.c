@@ -27,9 +27,10 @@ static const struct option_row rows[] = {
     { "propagation", WORDS, "gspmd none", 0, false, "none: shardings as they stand" },
     { "to_output", FLAGS, NULL, OPT(to_output), false, "outputs may get shardings: header, true, false, or a list" },
     { "to_parameters", FLAGS, NULL, OPT(to_parameters), false, "parameters may get shardings: header, true, false, or a list" },
-    { "partitioner", WORDS, "xla best", PART(best), false, "best: the cheaper plan where XLA replicates" },
+    { "partitioner", WORDS, "xla best", PART(best), false, "best: plans of fewest bytes, never more than XLA's" },
     { "passes", WORDS, "full spmd", PART(full), false, "spmd: the program as it leaves spmd-partitioning" },
     { "windowed_einsum_mib", INTEGER, NULL, PART(windowed_einsum_mib), false, "operands of more MiB are multiplied in windowed loops" },
+    { "windowed_einsum_bytes", INTEGER, NULL, PART(windowed_total_bytes), false, "or when both operands together have as many bytes; 0: not so" },
     { "bidirectional", BOOL_ON, NULL, PART(bidirectional), false, "windowed loops run both ways" },
     { "unroll", BOOL_ON, NULL, PART(unroll), false, "windowed loops are unrolled once" },
     { "all_gather", BOOL_ON, NULL, PART(all_gather), false, "off: gather by dynamic-update-slice and all-reduce" },
@@ -49,6 +50,8 @@ static const struct option_row rows[] = {
     { "color", WORDS, "auto always never", SHELL(color_mode), "colour on the terminal" },
     { "pager", BOOL_ON, NULL, SHELL(pager), "long answers go through $PAGER" },
     { "limit", INTEGER, NULL, SHELL(limit), "rows of a list; 0: a screen" },
+    { "theme", WORDS, "light dark", SHELL(theme), "colours of pictures and of the window" },
+    { "scale", INTEGER, NULL, SHELL(scale), "size of pictures and of the window: 2 for a projector; 0: 1" },
 };
 /* clang-format on */
 
@@ -57,6 +60,7 @@ static const char *const aliases[][2] = {
     { "allow_spmd_sharding_propagation_to_output", "to_output" },
     { "allow_spmd_sharding_propagation_to_parameters", "to_parameters" },
     { "bidirectional_windowed_einsum", "bidirectional" },
+    { "total_bytes_windowed_einsum_threshold", "windowed_einsum_bytes" },
     { "unroll_windowed_einsum", "unroll" },
     { "colour", "color" },
 };
@@ -329,21 +333,6 @@ static int no_such_option(struct call *c, const char *name)
     return STATUS_USAGE;
 }
 
-/* Values that are kept, and printed back, but that nothing heeds yet: whoever sets one is told. */
-static void warn_if_inert(struct call *c, const char *name, const char *value)
-{
-    static const char *const inert[][2] = {
-        { "partitioner", "best" },
-        { "conv_halo_exchange_always_on_lhs", "false" },
-        { "conv_halo_exchange_always_on_lhs", "off" },
-        { "choose_faster_windowed_einsum", "true" },
-        { "choose_faster_windowed_einsum", "on" },
-    };
-    for (size_t k = 0; k < COUNTOF(inert); k++)
-        if (!strcmp(name, inert[k][0]) && !strcmp(value, inert[k][1]))
-            diag_warn(c->d, c->src, call_span(c, 0), "%s=%s has no effect yet", name, value);
-}
-
 int cmd_set(struct call *c)
 {
     if (c->n == 0) {
@@ -359,19 +348,11 @@ int cmd_set(struct call *c)
     const char *value = eq ? eq + 1 : c->n > 1 ? c->args[1].text : NULL;
     if (value)
         value += strspn(value, " ");
-    /* Settings that other tools, scripts and later versions know. */
-    if (!strcmp(name, "total_bytes_windowed_einsum_threshold") && value) {
-        if (strcmp(value, "0") && strcmp(value, "-1"))
-            diag_warn(c->d, c->src, call_span(c, 0), "%s has no effect yet", name);
-        return STATUS_OK;
-    }
     const struct option_row *r = find_row(name);
     if (!r)
         return no_such_option(c, name);
     if (value) {
         int status = assign(c, r, value);
-        if (!status)
-            warn_if_inert(c, r->name, value);
         if (status || !c->json)
             return status;
     }

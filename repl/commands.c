@@ -5,10 +5,16 @@
 /* clang-format off */
 const struct command commands[] = {
     /* ---- model ---- */
-    { .name = "load", .group = "model", .args = "FILE", .min = 1, .max = 1,
+    { .name = "load", .group = "model", .args = "[strategy|rules] FILE|DIR", .min = 1, .max = 2, .options = "--all --limit=",
       .summary = "open a module: HLO text (.gz too) or a JSON model",
       .details = "    The mesh and the options stay, annotations do not: they belong to a module. What cannot be\n"
-                 "    read leaves the module that is there. In a script, load - <<END takes the lines up to END.\n",
+                 "    read leaves the module that is there. In a script, load - <<END takes the lines up to END.\n"
+                 "    DIR       a folder that xla_dump_to filled: tells the modules and stages in it, takes the largest\n"
+                 "    strategy  annotations by argument name onto the module at hand: what export strategy writes, a\n"
+                 "              JSON or Python map of names to PartitionSpecs, or another module's parameters; tells\n"
+                 "              what did not match\n"
+                 "    rules     logical axis rules and globs over argument names (embed -> fsdp; *wi*: [embed, mlp]):\n"
+                 "              tells which matched, which were shadowed, which axes clashed\n",
       .example = EX_load, .complete = COMPLETE_FILE, .run = cmd_load },
     { .name = "list", .aliases = "ls", .group = "model", .args = "[SEL | parameters | computations] [--all]", .max = 1, .options = "--all --limit=",
       .summary = "instructions of the module, with operation, shape, operands",
@@ -21,12 +27,14 @@ const struct command commands[] = {
     { .name = "where", .group = "model", .args = "SEL [--all]", .min = 1, .max = 1, .options = "--all --limit=",
       .summary = "source line and scope of an instruction, from its metadata",
       .example = EX_where, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_where },
-    { .name = "export", .group = "model", .args = "hlo|stablehlo|program FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force",
+    { .name = "export", .group = "model", .args = "hlo|stablehlo|strategy|program FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force as=",
       .summary = "write the module with its annotations, or the partitioned program",
       .details = "    hlo         the module that the strategy stands for, as HLO text\n"
                  "    program     what every device runs, as HLO text that XLA reads; the shardings of its inputs\n"
                  "                and outputs are in the header. More than 10 MB of device lists needs force\n"
                  "    stablehlo   the same as StableHLO, with mhlo.sharding attributes\n"
+                 "    strategy    FILE.json, FILE.py (PartitionSpecs by argument name), FILE.hlo, FILE.mlir (the\n"
+                 "                annotated module), or as=json|python|hlo|stablehlo; load strategy reads them all\n"
                  "    --propagated  with all shardings after propagation\n"
                  "    A FILE of - is the terminal.\n",
       .example = EX_export, .complete = COMPLETE_EXPORT, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_export },
@@ -76,8 +84,10 @@ const struct command commands[] = {
                  "    a spelling that cannot say it gives the reason. set spelling= prints all in one of them.\n",
       .example = EX_spell, .complete = COMPLETE_TENSOR, .flags = MAY_REDIRECT, .run = cmd_spell },
     { .name = "diff", .group = "strategy", .args = "A [B] [--all]", .min = 1, .max = 2, .options = "--all --limit=",
-      .summary = "what two strategies do differently: shardings, collectives, bytes",
-      .details = "    A and B are saved names, current (B, when it is left out), or previous.\n",
+      .summary = "what two strategies, modules or programs do differently, by layer, too",
+      .details = "    A and B are saved names, current (B, when it is left out), previous, or files: another\n"
+                 "    dump of the model, whatever its numbering, or a program that XLA partitioned, which is\n"
+                 "    compared with ours by its collectives.\n",
       .example = EX_diff, .complete = COMPLETE_SAVED, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_diff },
 
     /* ---- propagation ---- */
@@ -157,11 +167,72 @@ const struct command commands[] = {
       .details = "    ring    every float is a 64-bit integer: results must agree bit for bit, at any depth\n"
                  "    float   the real types, within bounds that the operations allow\n",
       .example = EX_verify, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_verify },
+    { .name = "trace", .group = "numbers", .args = "[INSTR] [device=N] [seed=N] [--all]", .max = 1, .options = "device= seed= --all --limit=",
+      .summary = "run the program and show when each device did what, and each collective hop by hop",
+      .details = "    INSTR     the hops of that collective: who sent which chunk to whom, when\n"
+                 "    device=N  the timeline of one device\n"
+                 "    The clock counts ticks of its own: a kernel takes 1 + bytes / 1,024 + operations / 131,072, a hop\n"
+                 "    1 + bytes / 64. set collectives=ring|tree|direct chooses how chunks travel; values do not change.\n",
+      .example = EX_trace, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_trace },
+    { .name = "inject", .group = "numbers", .args = "delay|drop|corrupt|kill INSTR [device=N] [turn=N] [hop=N] [ticks=N]", .min = 2, .max = 2, .options = "device= turn= hop= ticks= seed=",
+      .summary = "run the program with one planted fault, and see it reported",
+      .details = "    delay    device N is held up when it comes to INSTR (ticks=1000)\n"
+                 "    kill     device N ends there\n"
+                 "    drop     a message that device N sends in the collective INSTR is lost (hop=0: its first)\n"
+                 "    corrupt  one bit of that message is turned on the way\n"
+                 "    turn=N   in a loop: when it comes there for the N-th time, from 0\n",
+      .example = EX_inject, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_inject },
+
+    /* ---- cost ---- */
+    { .name = "hardware", .aliases = "hw", .group = "cost", .args = "[NAME | FILE.json] [shape=8x16]", .max = 1, .options = "shape=",
+      .summary = "device types; one with every number and its source, chosen for memory, cost and sweep",
+      .details = "    shape=8x16  chips along each axis of the torus; else near square, as slices are cut. A file of\n"
+                 "                your own: assets/hardware/README.md tells its fields.\n",
+      .example = EX_hardware, .complete = COMPLETE_FILE, .flags = MAY_REDIRECT, .run = cmd_hardware },
+    { .name = "memory", .group = "cost", .args = "[--all]", .max = 0, .options = "--all --limit=",
+      .summary = "peak memory of one device: what is alive then, by kind, and whether it fits",
+      .details = "    The program's own order when it is scheduled, else a depth-first list order. Donated\n"
+                 "    arguments hold outputs; a loop's carry is kept once; elementwise chains have no buffers inside.\n"
+                 "    temporaries: as XLA counts them, with outputs in allocations of their own.\n",
+      .example = EX_memory, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_memory },
+    { .name = "cost", .group = "cost", .args = "[overlap=none|full] [--all]", .max = 0, .options = "overlap= --all --limit=",
+      .summary = "step time on the chosen hardware: compute, communication, by operation, axis, scope",
+      .details = "    A kernel takes the longer of its arithmetic and its memory traffic; a collective its ring or\n"
+                 "    links (why-cost shows the numbers); loops by their trip counts. overlap=full hides collectives\n"
+                 "    behind the compute of their computation; start and done pairs always overlap.\n",
+      .example = EX_cost, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_cost },
+    { .name = "roofline", .group = "cost", .args = "[overlap=none|full] [--all]", .max = 0, .options = "overlap= --all --limit=",
+      .summary = "kernel by kernel: FLOPs, bytes, what bounds it",
+      .example = EX_roofline, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_roofline },
+    { .name = "why-cost", .group = "cost", .args = "X [overlap=none|full]", .min = 1, .max = 1, .options = "overlap=",
+      .summary = "the formula of one operation's time, with its numbers and their sources",
+      .details = "    X: an instruction of the module, or a node of the program (comms and cost name them).\n",
+      .example = EX_why_cost, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_why_cost },
 
     /* ---- pictures ---- */
-    { .name = "plot", .group = "pictures", .args = "layout T | mesh [AXIS]  [-o FILE.svg|FILE.txt]", .min = 1, .max = 2, .options = "-o:",
-      .summary = "draw which device holds what of a tensor, or the mesh",
+    { .name = "plot", .group = "pictures", .args = "VIEW... [-o FILE.svg|FILE.png|FILE.pdf|FILE.txt]", .min = 1, .max = -1,
+      .options = "-o: dims= page= tiles= device= comm= group= --values --before --torus --order",
+      .summary = "draw which device holds what, the mesh, a reshard: on the terminal or into a file",
+      .details = "    layout T                who holds which piece of a tensor\n"
+                 "        dims=R,C            the two dimensions that are shown; others are pages\n"
+                 "        page=DIM:TILE,..    only that page\n"
+                 "        tiles=N             tiles of a dimension that are drawn one by one\n"
+                 "        device=N            what device N holds of it\n"
+                 "        --values            numbers in the cells, as run devices=1 computes them\n"
+                 "        --before            beside it what it was before the last edit\n"
+                 "    device N                what device N holds of the parameters\n"
+                 "    reshard T               what the program moves for T; T -> B, A -> B f32[8,16]: what would move\n"
+                 "    mesh [AXIS]             the grid of devices, the groups of AXIS joined\n"
+                 "        --torus --order     links of neighbours; places where they are not the ids\n"
+                 "        comm=NAME group=N   the groups of a collective\n",
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
+    { .name = "window", .aliases = "view", .group = "pictures", .args = "[VIEW...] [--wait] | close", .max = -1,
+      .summary = "show a view in a window that follows every edit",
+      .details = "    VIEW as plot has it: layout T, mesh, device N, ... A further one opens beside the first.\n"
+                 "    In the window: ? tells the keys, : takes a command of this shell, a click shows what is\n"
+                 "    under the pointer. The prompt goes on; closing the window leaves the session as it is.\n"
+                 "    --wait returns when the window is closed. set theme=dark, set scale=2 for a projector.\n",
+      .example = EX_window, .complete = COMPLETE_PLOT, .flags = RAW_WORDS, .run = cmd_window },
 
     /* ---- reviews ---- */
     { .name = "expect", .group = "reviews", .args = "WHAT [for SEL]", .min = 1, .max = -1,
@@ -176,6 +247,13 @@ const struct command commands[] = {
                  "    all verdicts; where GITHUB_ACTIONS=true, failures come as annotations, too.\n",
       .example = EX_expect, .flags = NEEDS_MODULE | RAW_WORDS, .run = cmd_expect },
 
+    { .name = "explain", .group = "reviews", .args = "[WORD | LOG | -] [--all]", .max = -1, .options = "--all --limit=",
+      .summary = "a word of the field; or what a job's log says, and what would mend it",
+      .details = "    LOG: a file, - with lines behind <<END, or the message itself. Lines about an \"Involuntary\n"
+                 "    full rematerialization\" and tables of the largest allocations are read; each is found in\n"
+                 "    the loaded module, whatever its numbering.\n",
+      .example = EX_explain, .complete = COMPLETE_FILE, .flags = MAY_REDIRECT, .run = cmd_explain },
+
     /* ---- scripts ---- */
     { .name = "source", .aliases = ".", .group = "scripts", .args = "FILE", .min = 1, .max = 1,
       .summary = "run the commands of a file",
@@ -189,6 +267,10 @@ const struct command commands[] = {
     { .name = "log", .group = "scripts", .args = "[FILE | off]", .max = 1,
       .summary = "write what is done from here on as a script that does it again",
       .complete = COMPLETE_FILE, .flags = WRITES_FILES, .run = cmd_log },
+    { .name = "watch", .group = "scripts", .args = "[FILE] [--times=N]", .max = 1, .options = "--times=",
+      .summary = "read a dump again whenever it changes, annotations kept, and tell what differs",
+      .details = "    The loaded file when none is named. Ctrl-C ends it, --times=N after N changes.\n",
+      .complete = COMPLETE_FILE, .flags = NEEDS_MODULE, .run = cmd_watch },
     { .name = "recover", .group = "scripts", .args = "[--drop]", .max = 0, .options = "--drop",
       .summary = "bring back what the last session that died had done; --drop: forget it",
       .details = "    Every edit at the prompt is written down as it is made, and forgotten when the session\n"

@@ -22,6 +22,14 @@ int cmd_redo(struct call *c);
 int cmd_save(struct call *c);
 int cmd_restore(struct call *c);
 int cmd_strategies(struct call *c);
+/* cmd_load_dir.c: which file of a folder of dumps is meant; says what is there. NULL: reported. */
+bool is_folder(const char *path);
+const char *file_of_folder(struct call *c, const char *path);
+/* cmd_strategy_export.c: text gets the file; module_form: the annotated module is meant. */
+int export_strategy(struct call *c, const char *path, struct str *text, bool *module_form, bool *stablehlo);
+/* cmd_strategy_load.c, cmd_rules.c: load strategy FILE, load rules FILE */
+int load_strategy(struct call *c, const char *path);
+int load_rules(struct call *c, const char *path);
 /* cmd_spell.c */
 int cmd_spell(struct call *c);
 /* cmd_diff.c */
@@ -52,8 +60,19 @@ int cmd_doctor(struct call *c);
 /* cmd_run.c */
 int cmd_run(struct call *c);
 int cmd_verify(struct call *c);
+/* cmd_trace.c */
+int cmd_trace(struct call *c);
+int cmd_inject(struct call *c);
+/* cmd_hardware.c, cmd_memory.c, cmd_cost.c */
+int cmd_hardware(struct call *c);
+int cmd_memory(struct call *c);
+int cmd_cost(struct call *c);
+int cmd_roofline(struct call *c);
+int cmd_why_cost(struct call *c);
 /* cmd_plot.c */
 int cmd_plot(struct call *c);
+/* viewer.c */
+int cmd_window(struct call *c);
 /* cmd_script.c */
 int cmd_source(struct call *c);
 int cmd_echo(struct call *c);
@@ -62,6 +81,10 @@ int cmd_log(struct call *c);
 int cmd_alias(struct call *c);
 /* cmd_expect.c */
 int cmd_expect(struct call *c);
+/* cmd_watch.c */
+int cmd_watch(struct call *c);
+/* cmd_explain.c */
+int cmd_explain(struct call *c);
 /* cmd_lesson.c */
 int cmd_lesson(struct call *c);
 int cmd_tutorial(struct call *c);
@@ -128,6 +151,10 @@ const char *groups_text(struct call *c, const struct collective *k);
 instr_id served_by(struct call *c, const struct program *p, instr_id node);
 void table_collectives(struct call *c, const struct module *m, const struct program *p,
                        const struct collective *list, int64_t n);
+
+/* [SHAPE|T] A -> B [SHAPE], T -> B; arrow: which argument is the ->, find_arrow's answer (-1: none). A status. */
+int find_arrow(const struct call *c);
+int reshard_operands(struct call *c, int arrow, shape_id *shape, sharding_id *from, sharding_id *to);
 
 /* Scalars, of all shardings of the module that are not even: for doctor and info. */
 struct uneven {

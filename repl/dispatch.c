@@ -791,8 +791,10 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
         const char *nl = memchr(src->text, '\n', src->len);
         sh->one_line = !nl || nl + 1 == src->text + src->len;
     }
-    c.line = arena_strndup(&sh->arena, src->text + p->off, p->end - p->off);
-    vec_push(&sh->arena, &sh->history, c.line);
+    /* A window that asks for its scene again leaves no trace in the session. */
+    c.line = arena_strndup(sh->capture ? &c.arena : &sh->arena, src->text + p->off, p->end - p->off);
+    if (!sh->capture)
+        vec_push(&sh->arena, &sh->history, c.line);
     /* At the prompt Ctrl-C ends one command; a script it ends altogether. */
     if (sh->depth == 0 && (sh->interactive || sh->serve))
         sh->interrupted = 0;
@@ -807,10 +809,12 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
         sh->json = c.json;
         status = finish(&c, &r, status);
         sh->json = was_json;
-        review_record(sh, &c, status);
-        journal_note(sh, &c, raw, nraw, status);
+        if (!sh->capture) {
+            review_record(sh, &c, status);
+            journal_note(sh, &c, raw, nraw, status);
+        }
     }
-    if (sh->log && status <= STATUS_DIFFERS && sh->depth == 0 &&
+    if (sh->log && !sh->capture && status <= STATUS_DIFFERS && sh->depth == 0 &&
         !(c.cmd && !strcmp(c.cmd->name, "log"))) {
         while (nraw > 0 && (raw[nraw - 1] == '\n' || raw[nraw - 1] == ';' || raw[nraw - 1] == ' '))
             nraw--;

@@ -165,7 +165,18 @@
     "gspmd> mesh data=2 model=4\n" \
     "...\n" \
     "gspmd> spell [(model,data),_] f32[64,128]\n" \
-    "x\n"
+    "axes     [(model,data),_]\n" \
+    "hlo      {devices=[8,1]<=[2,4]T(1,0)}\n" \
+    "mesh     {mesh['data'=2,'model'=4], [{'model', 'data'}, {}]}\n" \
+    "pspec    P(('model', 'data'), None)\n" \
+    "sdy      #sdy.sharding<@mesh, [{\"model\", \"data\"}, {}]>\n" \
+    "list     {devices=[8,1]0,4,1,5,2,6,3,7}\n" \
+    "iota     {devices=[8,1]<=[2,4]T(1,0)}\n" \
+    "named    NamedSharding(mesh, P(('model', 'data'), None))\n" \
+    "dtensor  [_StridedShard(dim=0, split_factor=4), Shard(0)]\n" \
+    "sbp      cannot be said: axis model is split further by axis data, against the order of the mesh, and SBP has no word for that\n" \
+    "book     A[I_{model,data}, J]\n" \
+    "typed    f32[64@(model,data),128]\n"
 #define EX_diff \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -182,6 +193,8 @@
     "h        f32[64,512]   -       ->  [_,model]\n" \
     "a.zeros  f32[64,512]   -       ->  [_,model]\n" \
     "a        f32[64,512]   -       ->  [_,model]\n" \
+    "   collective  shape         bytes  over   for\n" \
+    "+  all-reduce  f32[64,128]  49,152  model  y\n" \
     "all-reduce: 0 -> 1\n" \
     "bytes a device: 0 bytes -> 49,152 bytes\n"
 #define EX_show \
@@ -407,6 +420,24 @@
     "...\n" \
     "gspmd> verify\n" \
     "8 devices agree with the unpartitioned module (ring)\n"
+#define EX_trace \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> trace\n" \
+    "...\n"
+#define EX_inject \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> inject kill y device=3\n" \
+    "...\n"
 #define EX_plot \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -427,6 +458,13 @@
     "\n" \
     "numbers in a tile: the devices that hold it\n" \
     " ╱ xN: N copies, one on each device named\n"
+#define EX_window \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> window layout w1\n" \
+    "gspmd> window mesh --torus\n"
 #define EX_expect \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -439,6 +477,10 @@
     "gspmd> expect bytes(model) < 1KiB\n" \
     "       ^^^^^^^^^^^^^^^^^^^^^^^^^^ expected bytes(model) < 1KiB, found 49152\n" \
     "(exit 1)\n"
+#define EX_explain \
+    "gspmd> explain partial sum\n" \
+    "Each device's value is one term, and the value meant is their sum. A product whose contracting dimension\n" \
+    "...\n"
 #define EX_echo \
     "gspmd> echo these words\n" \
     "these words\n"
@@ -471,6 +513,21 @@
 #define EX_quit \
     "gspmd> quit 3\n" \
     "(exit 3)\n"
+#define EX_hardware \
+    "gspmd> hardware h100\n" \
+    "...\n"
+#define EX_memory \
+    "gspmd> load models/mlp.json\n" \
+    "...\n"
+#define EX_cost \
+    "gspmd> load models/mlp.json\n" \
+    "...\n"
+#define EX_roofline \
+    "gspmd> load models/mlp.json\n" \
+    "...\n"
+#define EX_why_cost \
+    "gspmd> load models/mlp.json\n" \
+    "...\n"
 /* clang-format on */
 
 #endif

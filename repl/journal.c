@@ -143,7 +143,7 @@ void journal_note(struct shell *sh, const struct call *c, const char *raw, size_
         return;
     struct arena a = { 0 };
     struct str s = STR_IN(&a);
-    if (load && !c->heredoc) {
+    if (load && c->n < 2 && !c->heredoc) { /* load strategy FILE is an edit */
         add_load(&s, document_path(sh->doc));
     } else if (c->heredoc) {
         str_add(&s, raw, nraw);

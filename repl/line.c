@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "repl/journal.h"
+#include "repl/viewer.h"
 
 /* -DREADLINE_editline: libedit in readline's place; -DREADLINE_none: plain lines only. */
 #if defined(READLINE_editline)
@@ -108,6 +109,29 @@ static int on_event(void)
     return 0;
 }
 
+/* While a key is awaited the window lives: its events, its frames, and what its bar asked for. */
+static int on_idle(void)
+{
+    viewer_pump(editing);
+    on_event();
+    if (editing->quit) {
+        rl_done = 1;
+        return 0;
+    }
+    struct arena a = { 0 };
+    const char *prompt = shell_prompt(editing, &a);
+    if (rl_prompt && !strncmp(rl_prompt, "gspmd", 5) && strcmp(prompt, rl_prompt) != 0) {
+        rl_set_prompt(prompt);
+        rl_redisplay();
+    }
+    arena_free(&a);
+#if !defined(READLINE_editline)
+    if (viewer_patience(editing) > 0)
+        rl_set_keyboard_input_timeout(1000 * viewer_patience(editing));
+#endif
+    return 0;
+}
+
 static void begin(struct shell *sh, char *history)
 {
     editing = sh;
@@ -133,8 +157,9 @@ static void begin(struct shell *sh, char *history)
 
 static char *ask(struct shell *sh, const char *prompt)
 {
-    (void)sh;
     given_up = false;
+    if (sh->viewer)
+        rl_event_hook = on_idle;
     return readline(prompt);
 }
 

@@ -10,6 +10,7 @@
 #include "repl/line.h"
 #include "repl/review.h"
 #include "repl/transcript.h"
+#include "repl/viewer.h"
 
 static struct shell *session;
 static int write_failed; /* errno of the first failed write to stdout */
@@ -230,6 +231,7 @@ static int run_stdin(struct shell *sh)
                     break;
                 text = more;
             }
+            viewer_await(sh, STDIN_FILENO);
             ssize_t got = read(STDIN_FILENO, text + n, cap - n);
             if (got < 0 && errno == EINTR && !sh->interrupted)
                 continue;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "repl/dispatch.h"
+#include "repl/viewer.h"
 #include "repl/journal.h"
 
 static double now(void)
@@ -22,6 +23,7 @@ static double now(void)
 static bool shell_tick(void *context, const char *what, int64_t done, int64_t total)
 {
     struct shell *sh = context;
+    viewer_tick(sh);
     if (sh->interrupted)
         return false;
     if (!sh->interactive || sh->transcript || !isatty(STDERR_FILENO))
@@ -69,10 +71,12 @@ void shell_free(struct shell *sh)
 {
     if (!sh)
         return;
+    viewer_free(sh);
     if (sh->log)
         fclose(sh->log);
     journal_free(sh->journal);
     document_free(sh->doc);
+    hardware_free(sh->hardware);
     arena_free(&sh->arena);
     free(sh);
 }
@@ -111,6 +115,7 @@ enum lex_result shell_step(struct shell *sh, const struct source *src, size_t *p
         sh->first_failure = sh->status;
     diag_free(d);
     arena_free(&a);
+    viewer_pump(sh); /* what the command changed is seen at once */
     return r;
 }
 

@@ -41,6 +41,15 @@ struct review_case {
     bool broken;         /* it could not be answered at all */
 };
 
+/* Where plot puts its scene instead of drawing it: a window asks for scenes so. */
+struct scene;
+struct capture {
+    struct arena *arena;
+    struct scene *scene; /* out; NULL: there is none, and messages say why */
+    double width;        /* points that the picture may take in width */
+    bool many;           /* thousands of tiles are welcome: it can be panned */
+};
+
 struct shell {
     struct document *doc;
     struct arena arena; /* of the session: history, aliases */
@@ -55,6 +64,10 @@ struct shell {
     bool color;
     bool bail, pager;
     int64_t limit;     /* rows of a list; 0: a screen */
+    int theme;         /* of pictures; 0: light, 1: dark */
+    int64_t scale;     /* of pictures, 2 for a projector; 0: 1 */
+    struct capture *capture;
+    struct viewer *viewer; /* the window, when one was opened (repl/viewer.h) */
     int rows, columns; /* of the terminal; 0: no terminal */
     int depth;         /* nesting of source, alias, time */
     int alias_depth;
@@ -73,6 +86,9 @@ struct shell {
     VEC(struct command_alias) aliases;
     VEC(struct review_case) cases;
     struct journal *journal; /* of an interactive session (journal.h); NULL: none */
+    struct hardware *hardware; /* chosen device type; NULL: the default one, read when needed */
+    int nshape;                /* chips along the torus axes, where the user said so */
+    int64_t shape[4];
     bool unsaved;      /* edits since the last save */
     int64_t step_at;   /* step, back, run-to: changes behind the cursor, in the history of */
     uint64_t step_key; /* this key; another one: the cursor is nowhere yet */

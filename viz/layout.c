@@ -13,9 +13,10 @@
  */
 #include <string.h>
 
+#include "viz/graph.h"
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MAX_SHOWN = 8, MAX_PAGES = 4, MAX_NAMED = 4 };
+enum { CELL_W = 6, CELL_H = 12, MAX_SHOWN = 8, MAX_PAGES = 4, MAX_NAMED = 4, MOST_SHOWN = 1024, MOST_VALUES = 4096 };
 
 /* The tiles of one dimension that are drawn: indices, -1 stands for "some left out". */
 struct strip {
@@ -23,8 +24,9 @@ struct strip {
     int64_t size, tile; /* elements in all, elements a tile (rounded up) */
     int64_t tiles;
     int n;
-    int64_t at[MAX_SHOWN];
+    int64_t *at;
     double origin, step; /* points */
+    int axis;            /* of the mesh that splits it, for its colour; -1: none or several */
 };
 
 struct layout {
@@ -35,32 +37,40 @@ struct layout {
     sharding_id id;
     int64_t ndevices;
     const struct layout_options *o;
+    const struct mesh *mesh;
     struct scene *scene;
     struct arena *a;
     struct strip rows, cols;
     int64_t index[32]; /* tile index of the page in hand */
-    int64_t copies;
+    int64_t copies;    /* devices that hold each piece; 0: all, nobody knows how many */
+    bool manual, values;
+    double cell; /* of one number, points */
+    const char *spelled;
 };
 
-static void choose_strip(struct strip *s, int max_shown)
+/* ---- what is drawn ------------------------------------------------------------------------------- */
+
+static void choose_strip(const struct layout *l, struct strip *s, int64_t max_shown)
 {
-    if (s->tiles <= max_shown) {
-        s->n = (int)s->tiles;
-        for (int i = 0; i < s->n; i++)
-            s->at[i] = i;
-        return;
+    s->n = (int)(s->tiles <= max_shown ? s->tiles : 5);
+    s->at = ARENA_ARRAY(l->a, int64_t, s->n);
+    for (int i = 0; i < s->n; i++)
+        s->at[i] = i;
+    if (s->tiles > max_shown) {
+        s->at[3] = -1;
+        s->at[4] = s->tiles - 1;
     }
-    s->n = 5;
-    memcpy(s->at, (int64_t[]){ 0, 1, 2, -1, s->tiles - 1 }, 5 * sizeof *s->at);
 }
 
 static struct strip strip_of(const struct layout *l, int dim)
 {
-    struct strip s = { .dim = dim, .size = 1, .tile = 1, .tiles = 1 };
+    struct strip s = { .dim = dim, .size = 1, .tile = 1, .tiles = 1, .axis = -1 };
     if (dim >= 0) {
         s.size = l->shape->dims[dim];
         s.tiles = sharding_tile(l->sh, l->id, dim);
         s.tile = ceil_div(s.size, s.tiles);
+        if (s.tiles > 1)
+            s.axis = spelled_axis_of_dim(l->mesh, l->spelled, dim);
     }
     return s;
 }
@@ -89,7 +99,9 @@ static void choose_dims(const struct layout *l, int *rows, int *cols)
         *rows = *cols > 0 ? *cols - 1 : rank > 1 ? 1 : -1;
 }
 
-/* Copies of each piece, and the devices that hold the piece at index: "0,4" or "0,8,16,... (64)". */
+/* ---- who holds what ------------------------------------------------------------------------------ */
+
+/* Copy number c of the piece at index: a device. */
 static int64_t device_of_copy(const struct layout *l, int64_t copy)
 {
     int64_t at[32];
@@ -101,6 +113,13 @@ static int64_t device_of_copy(const struct layout *l, int64_t copy)
         copy /= l->s->tiles.dims[i];
     }
     return tiling_device(l->sh, l->s->tiles, at);
+}
+
+static int64_t holder(const struct layout *l, int64_t copy)
+{
+    return l->s->kind == SHARDING_TILED     ? device_of_copy(l, copy)
+           : l->s->kind == SHARDING_MAXIMAL ? l->s->device
+                                            : copy;
 }
 
 static bool holds(const struct layout *l, int64_t device)
@@ -115,25 +134,19 @@ static bool holds(const struct layout *l, int64_t device)
     return memcmp(index, l->index, (size_t)l->s->data_rank * sizeof *index) == 0;
 }
 
-static const char *holders(const struct layout *l, int64_t *first)
+/* "0,4", or "0,1,2,3,.." with more; "all". */
+static const char *holders(const struct layout *l)
 {
-    struct str s = STR_IN(l->a);
-    *first = 0;
-    if (l->s->kind == SHARDING_MAXIMAL) {
-        *first = l->s->device;
-        return arena_printf(l->a, "%" PRId64, l->s->device);
-    }
     if (l->s->kind == SHARDING_MANUAL)
         return "manual";
-    for (int64_t c = 0; c < l->copies && c < MAX_NAMED; c++) {
-        int64_t device = l->s->kind == SHARDING_TILED ? device_of_copy(l, c) : c;
-        if (c == 0)
-            *first = device;
-        str_addf(&s, "%s%" PRId64, c ? "," : "", device);
-    }
+    if (l->copies == 0)
+        return "all";
+    struct str s = STR_IN(l->a);
+    for (int64_t c = 0; c < l->copies && c < MAX_NAMED; c++)
+        str_addf(&s, "%s%" PRId64, c ? "," : "", holder(l, c));
     if (l->copies > MAX_NAMED)
         str_adds(&s, ",..");
-    return l->copies == 0 ? "all" : str_text(&s);
+    return str_text(&s);
 }
 
 /* Elements of tile i of a strip: [from, to), cut at the size of the array. */
@@ -143,14 +156,43 @@ static void range(const struct strip *s, int64_t i, int64_t *from, int64_t *to)
     *to = min_i64((i + 1) * s->tile, s->size);
 }
 
-static void add_padding(const struct layout *l, const struct scene_item *tile, int64_t rows,
-                        int64_t cols)
+/* Whether every holder (of the first few) held just these elements under the sharding before. */
+static bool was_so(const struct layout *l)
+{
+    enum { ASKED = 64 };
+    const struct sharding *b = sharding_get(l->sh, l->o->before);
+    int64_t was[32], local[32];
+    sharding_shard_dims(l->sh, l->o->before, l->shape->rank, l->shape->dims, local);
+    for (int64_t c = 0; c < l->copies && c < ASKED; c++) {
+        int64_t device = holder(l, c);
+        memset(was, 0, sizeof was);
+        if (b->kind == SHARDING_MAXIMAL && b->device != device)
+            return false;
+        if (b->kind == SHARDING_TILED && !sharding_tile_index(l->sh, l->o->before, device, was))
+            return false;
+        for (int d = 0; d < l->shape->rank; d++) {
+            struct strip now = strip_of(l, d), then = now;
+            int64_t from, to, from0, to0;
+            then.tile = local[d];
+            range(&now, l->index[d], &from, &to);
+            range(&then, was[d], &from0, &to0);
+            if (from != from0 || to != to0)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------- */
+
+static void add_padding(const struct layout *l, const struct scene_item *tile, int64_t rows, int64_t cols)
 {
     double real_w = tile->w * (double)cols / (double)l->cols.tile;
     double real_h = tile->h * (double)rows / (double)l->rows.tile;
     struct scene_item pad = *tile;
     pad.text = NULL;
     pad.state = STATE_PADDING;
+    pad.nowners = 0;
     if (cols == 0 || rows == 0) {
         *scene_add(l->scene, SCENE_BOX, ROLE_TILE) = pad;
         return;
@@ -169,6 +211,61 @@ static void add_padding(const struct layout *l, const struct scene_item *tile, i
     }
 }
 
+static struct scene_item *add_text(struct layout *l, enum scene_role role, double x, double y,
+                                   enum scene_align align, const char *text)
+{
+    struct scene_item *t = scene_add(l->scene, SCENE_TEXT, role);
+    t->x = x;
+    t->y = y;
+    t->align = align;
+    t->text = text;
+    return t;
+}
+
+/* The numbers of a tile, a cell each, below its label. */
+static void add_values(struct layout *l, const struct scene_item *tile, int64_t rows, int64_t cols)
+{
+    int64_t index[32] = { 0 };
+    for (int d = 0; d < l->shape->rank; d++) {
+        struct strip s = strip_of(l, d);
+        index[d] = min_i64(l->index[d] * s.tile, s.size - 1);
+    }
+    int64_t row0 = l->rows.dim >= 0 ? index[l->rows.dim] : 0, col0 = l->cols.dim >= 0 ? index[l->cols.dim] : 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            if (l->rows.dim >= 0)
+                index[l->rows.dim] = row0 + r;
+            if (l->cols.dim >= 0)
+                index[l->cols.dim] = col0 + c;
+            const char *v = l->o->value(l->o->value_context, index);
+            struct scene_item *t =
+                add_text(l, ROLE_TILE, tile->x + (double)(c + 1) * l->cell - CELL_W / 2.0,
+                         tile->y + (double)(r + 1) * CELL_H, ALIGN_RIGHT, v ? v : "?");
+            t->size = 9;
+        }
+}
+
+static void mark_tile(struct layout *l, struct scene_item *tile)
+{
+    if (l->o->partial)
+        tile->state |= STATE_PARTIAL;
+    if (l->o->open)
+        tile->state |= STATE_OPEN;
+    if (l->manual)
+        tile->state |= STATE_MANUAL;
+    if (l->o->compare && !was_so(l))
+        tile->state |= STATE_CHANGED;
+    if (!l->o->device_view)
+        return;
+    if (holds(l, l->o->device)) {
+        tile->state |= STATE_HELD;
+        tile->device = l->o->device;
+    } else {
+        tile->role = ROLE_FRAME;
+        tile->state = 0;
+    }
+}
+
 static void add_tile(struct layout *l, int r, int c)
 {
     if (l->rows.dim >= 0)
@@ -180,51 +277,52 @@ static void add_tile(struct layout *l, int r, int c)
     tile.y = l->rows.origin + r * l->rows.step;
     tile.w = l->cols.step;
     tile.h = l->rows.step;
-    int rank = min_i64(l->shape->rank, 8) > 0 ? (int)min_i64(l->shape->rank, 8) : 0;
-    tile.ntile = rank;
-    for (int d = 0; d < rank; d++) {
+    tile.ntile = (int)min_i64(l->shape->rank, 8);
+    for (int d = 0; d < tile.ntile; d++) {
         struct strip s = strip_of(l, d);
         tile.tile[d] = l->index[d];
         range(&s, l->index[d], &tile.from[d], &tile.to[d]);
     }
-    const char *who = holders(l, &tile.device);
-    tile.text = l->copies > 1 ? arena_printf(l->a, "%s x%" PRId64, who, l->copies) : who;
-    if (l->copies > 1 || l->s->kind == SHARDING_REPLICATED)
+    const char *who = holders(l), *sum = l->o->partial ? " \xce\xa3" : "";
+    tile.device = l->copies > 0 && l->s->kind != SHARDING_MANUAL ? holder(l, 0) : 0;
+    tile.copies = l->copies;
+    tile.text = l->copies > 1 && !l->manual ? arena_printf(l->a, "%s x%" PRId64 "%s", who, l->copies, sum)
+                : *sum                      ? arena_printf(l->a, "%s%s", who, sum)
+                                            : who;
+    if (!l->manual && !l->o->partial && (l->copies > 1 || l->s->kind == SHARDING_REPLICATED))
         tile.state |= STATE_REPLICATED;
-    if (l->o->device_view) {
-        if (holds(l, l->o->device)) {
-            tile.state |= STATE_CHANGED;
-            tile.device = l->o->device;
-        } else {
-            tile.role = ROLE_FRAME;
-            tile.state = 0;
-        }
+    if (tile.state & STATE_REPLICATED && l->copies > 1) {
+        tile.nowners = (int)min_i64(l->copies, 4);
+        for (int k = 0; k < tile.nowners; k++)
+            tile.owners[k] = holder(l, k);
     }
+    mark_tile(l, &tile);
     int64_t from, to, rows, cols;
     range(&l->rows, l->rows.at[r], &from, &to);
     rows = to - from;
     range(&l->cols, l->cols.at[c], &from, &to);
     cols = to - from;
     /* the label keeps off the padding where at least half of the tile is real */
-    if (2 * cols >= l->cols.tile && 2 * rows >= l->rows.tile) {
-        tile.label_w = tile.w * (double)cols / (double)l->cols.tile;
+    double real_w = tile.w * (double)cols / (double)l->cols.tile;
+    if (2 * cols >= l->cols.tile && 2 * rows >= l->rows.tile &&
+        real_w >= CELL_W * (double)scene_text_columns(tile.text)) {
+        tile.label_w = real_w;
         tile.label_h = tile.h * (double)rows / (double)l->rows.tile;
     }
+    if (l->values) {
+        tile.label_w = tile.w;
+        tile.label_h = CELL_H;
+    }
+    bool full = rows < l->rows.tile || cols < l->cols.tile;
+    struct scene_item under = tile;
     *scene_add(l->scene, SCENE_BOX, tile.role) = tile;
-    if (rows < l->rows.tile || cols < l->cols.tile)
-        add_padding(l, &tile, rows, cols);
+    if (full && !l->values)
+        add_padding(l, &under, rows, cols);
+    if (l->values)
+        add_values(l, &under, rows, cols);
 }
 
-static struct scene_item *add_text(struct layout *l, enum scene_role role, double x, double y,
-                                   enum scene_align align, const char *text)
-{
-    struct scene_item *t = scene_add(l->scene, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
-    t->text = text;
-    return t;
-}
+/* ---- panels -------------------------------------------------------------------------------------- */
 
 static const char *range_text(const struct layout *l, const struct strip *s, int i)
 {
@@ -251,10 +349,12 @@ static void draw_panel(struct layout *l, double left, double top)
     l->rows.origin = top + CELL_H;
     for (int c = 0; c < l->cols.n && l->cols.dim >= 0; c++)
         add_text(l, ROLE_RULER, left + (c + 0.5) * l->cols.step, top, ALIGN_CENTER,
-                 range_text(l, &l->cols, c));
+                 range_text(l, &l->cols, c))
+            ->axis = l->cols.axis;
     for (int r = 0; r < l->rows.n && l->rows.dim >= 0; r++)
         add_text(l, ROLE_RULER, left - CELL_W, l->rows.origin + r * l->rows.step + l->rows.step / 2,
-                 ALIGN_RIGHT, range_text(l, &l->rows, r));
+                 ALIGN_RIGHT, range_text(l, &l->rows, r))
+            ->axis = l->rows.axis;
     for (int r = 0; r < l->rows.n; r++)
         for (int c = 0; c < l->cols.n; c++) {
             if (l->rows.at[r] >= 0 && l->cols.at[c] >= 0) {
@@ -275,7 +375,7 @@ static int64_t page_count(const struct layout *l)
 {
     int64_t pages = 1;
     for (int d = 0; d < l->shape->rank; d++)
-        if (d != l->rows.dim && d != l->cols.dim)
+        if (d != l->rows.dim && d != l->cols.dim && !(l->o->fixed && l->o->fixed[d] >= 0))
             pages *= sharding_tile(l->sh, l->id, d);
     return pages;
 }
@@ -287,6 +387,10 @@ static const char *open_page(struct layout *l, int64_t page)
         if (d == l->rows.dim || d == l->cols.dim)
             continue;
         struct strip t = strip_of(l, d);
+        if (l->o->fixed && l->o->fixed[d] >= 0) {
+            l->index[d] = min_i64(l->o->fixed[d], t.tiles - 1);
+            continue;
+        }
         l->index[d] = page % t.tiles;
         page /= t.tiles;
     }
@@ -301,28 +405,76 @@ static const char *open_page(struct layout *l, int64_t page)
     return str_text(&s);
 }
 
+/* Pages one below the other, or side by side as far as the width allows. Returns where they end. */
+static double draw_pages(struct layout *l, double top)
+{
+    double ruler = CELL_W * (l->rows.dim >= 0 ? widest(l, &l->rows) + 2 : 1);
+    double wide = l->cols.n * l->cols.step, high = 2 * CELL_H + l->rows.n * l->rows.step + CELL_H;
+    int64_t pages = page_count(l), most = l->o->max_pages > 0 ? l->o->max_pages : MAX_PAGES;
+    double title_h = 0, x = 0;
+    for (int64_t p = 0; p < pages && p < most; p++) {
+        const char *title = open_page(l, p);
+        double titled = CELL_W * (double)strlen(title), room = titled > wide ? titled : wide;
+        if (p > 0 && (l->o->width <= 0 || x + ruler + room > l->o->width)) {
+            top += title_h + high;
+            x = 0;
+        }
+        title_h = *title ? CELL_H : 0;
+        if (*title)
+            add_text(l, ROLE_LABEL, x + ruler, top, ALIGN_LEFT, title);
+        draw_panel(l, x + ruler, top + title_h);
+        x += ruler + room + 2 * CELL_W;
+    }
+    top += title_h + high;
+    if (pages > most) {
+        add_text(l, ROLE_LABEL, ruler, top, ALIGN_LEFT,
+                 arena_printf(l->a, "and %" PRId64 " more pages like these", pages - most));
+        top += 2 * CELL_H;
+    }
+    return top;
+}
+
+/* ---- caption ------------------------------------------------------------------------------------- */
+
 static int64_t padding_elements(const struct layout *l, const int64_t *local)
 {
-    int64_t padded = 1;
+    int64_t padded = 1, all;
     for (int d = 0; d < l->shape->rank; d++)
-        if (!mul_ok(padded, local[d] * sharding_tile(l->sh, l->id, d), &padded))
+        if (!mul_ok(local[d], sharding_tile(l->sh, l->id, d), &all) || !mul_ok(padded, all, &padded))
             return -1;
     return padded - l->shape->count;
 }
 
-static double add_caption(struct layout *l, const struct mesh *mesh, const char *name, double top)
+static const char *bytes_text(struct layout *l, int64_t bytes)
+{
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    int unit = -1;
+    double scaled = (double)bytes;
+    while (scaled >= 1024 && unit < 3) {
+        scaled /= 1024;
+        unit++;
+    }
+    return unit >= 1 ? arena_printf(l->a, "%" PRId64 " bytes a device (%.4g %s)", bytes, scaled, units[unit])
+                     : arena_printf(l->a, "%" PRId64 " bytes a device", bytes);
+}
+
+static double add_caption(struct layout *l, const char *name, double top)
 {
     int64_t local[32];
     sharding_shard_dims(l->sh, l->id, l->shape->rank, l->shape->dims, local);
-    struct str s = STR_IN(l->a);
-    str_adds(&s, name);
-    str_addf(&s, "   %s[", dtype_name(l->shape->dtype));
+    if (l->o->title) {
+        add_text(l, ROLE_LABEL, 0, top, ALIGN_LEFT, l->o->title);
+        top += CELL_H;
+    }
+    struct str s = STR_IN(l->a), safe = STR_IN(l->a);
+    str_add_safe(&safe, name, strlen(name));
+    str_addf(&s, "%s   %s[", str_text(&safe), dtype_name(l->shape->dtype));
     for (int d = 0; d < l->shape->rank; d++)
         str_addf(&s, "%s%" PRId64, d ? "," : "", l->shape->dims[d]);
     str_adds(&s, "]   ");
-    sharding_spell(l->sh, mesh, l->id, mesh ? SPELL_AXES : SPELL_HLO, &s);
-    add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, str_text(&s))->size = 12;
-    l->scene->title = str_text(&s);
+    add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, str_text(&s))->bold = true;
+    scene_add_spelled(l->scene, ROLE_CAPTION, l->mesh, l->spelled, CELL_W * scene_text_columns(str_text(&s)), top, true);
+    l->scene->title = arena_printf(l->a, "%s%s", str_text(&s), l->spelled);
 
     struct str m = STR_IN(l->a);
     str_addf(&m, "local %s[", dtype_name(l->shape->dtype));
@@ -334,63 +486,40 @@ static double add_caption(struct layout *l, const struct mesh *mesh, const char 
     }
     int64_t tiles = sharding_num_tiles(l->sh, l->id), pad = padding_elements(l, local);
     str_addf(&m, "], %" PRId64 " tile%s", tiles, tiles == 1 ? "" : "s");
-    if (l->copies > 1)
+    if (l->copies > 1 && !l->manual)
         str_addf(&m, ", %" PRId64 " copies of each", l->copies);
-    str_addf(&m, ", %" PRId64 " bytes a device", bytes);
-    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
-    int unit = -1;
-    double scaled = (double)bytes;
-    while (scaled >= 1024 && unit < 3) {
-        scaled /= 1024;
-        unit++;
-    }
-    if (unit >= 1)
-        str_addf(&m, " (%.4g %s)", scaled, units[unit]);
+    str_addf(&m, ", %s", bytes_text(l, bytes));
     if (pad > 0)
         str_addf(&m, ", padding %" PRId64 " elements", pad);
     add_text(l, ROLE_CAPTION, 0, top + CELL_H, ALIGN_LEFT, str_text(&m));
     return top + 3 * CELL_H;
 }
 
-static void add_legend(struct layout *l, double top)
+/* ---- sizes --------------------------------------------------------------------------------------- */
+
+/* Numbers in the cells: only where all of the array is there to be read. */
+static bool shows_values(struct layout *l)
 {
-    struct str s = STR_IN(l->a);
-    str_adds(&s, "numbers in a tile: the devices that hold it");
-    add_text(l, ROLE_LEGEND, 0, top, ALIGN_LEFT, str_text(&s));
-    unsigned states = 0;
-    for (int64_t i = 0; i < l->scene->items.n; i++)
-        states |= l->scene->items.v[i].state;
-    static const struct {
-        unsigned state;
-        const char *text;
-    } rows[] = { { STATE_REPLICATED, "xN: N copies, one on each device named" },
-                 { STATE_PADDING, "padding: no elements of the array" },
-                 { STATE_CHANGED, "held by the device in question" } };
-    double x = 0;
-    for (size_t i = 0; i < COUNTOF(rows); i++) {
-        if (!(states & rows[i].state))
-            continue;
-        struct scene_item *key = scene_add(l->scene, SCENE_BOX, ROLE_LEGEND);
-        key->x = x;
-        key->y = top + CELL_H;
-        key->w = 2 * CELL_W;
-        key->h = CELL_H;
-        key->state = rows[i].state;
-        key->device = 0;
-        add_text(l, ROLE_LEGEND, x + 3 * CELL_W, top + CELL_H, ALIGN_LEFT, rows[i].text);
-        x += CELL_W * (double)(strlen(rows[i].text) + 6);
+    if (!l->o->value || l->shape->count <= 0 || l->shape->count > MOST_VALUES || l->o->device_view)
+        return false;
+    int64_t index[32] = { 0 }, widest_number = 1;
+    for (int64_t k = 0; k < l->shape->count; k++) {
+        const char *v = l->o->value(l->o->value_context, index);
+        widest_number = max_i64(widest_number, v ? (int64_t)strlen(v) : 1);
+        for (int d = l->shape->rank - 1; d >= 0 && ++index[d] == l->shape->dims[d]; d--)
+            index[d] = 0;
     }
+    l->cell = CELL_W * (double)(widest_number + 1);
+    return widest_number <= 24 && l->rows.n == l->rows.tiles && l->cols.n == l->cols.tiles;
 }
 
 static void measure(struct layout *l)
 {
-    int64_t first;
-    size_t label = 1;
     memset(l->index, 0, sizeof l->index);
     /* the widest label: that of the last tile, with the largest ids */
     for (int d = 0; d < l->shape->rank; d++)
         l->index[d] = sharding_tile(l->sh, l->id, d) - 1;
-    label = strlen(holders(l, &first)) + (l->copies > 1 ? 6 : 0);
+    size_t label = strlen(holders(l)) + (l->copies > 1 ? 6 : 0) + (l->o->partial ? 2 : 0);
     memset(l->index, 0, sizeof l->index);
     double need = (double)label + 3, ruler = widest(l, &l->cols) + 2;
     double wanted = 60.0 / l->cols.n;
@@ -400,56 +529,68 @@ static void measure(struct layout *l)
     l->cols.step = CELL_W * (double)(int64_t)cells;
     int lines = l->rows.n <= 2 ? 4 : l->rows.n <= 4 ? 3 : 2;
     l->rows.step = CELL_H * (double)lines;
+    l->values = shows_values(l);
+    if (!l->values)
+        return;
+    double labelled = CELL_W * need;
+    if (l->cell * (double)l->cols.tile < labelled)
+        l->cell = CELL_W * (double)ceil_div((int64_t)labelled / CELL_W, l->cols.tile);
+    l->cols.step = l->cell * (double)l->cols.tile;
+    l->rows.step = CELL_H * (double)(l->rows.tile + 2);
 }
 
-struct scene *view_layout(struct ir *c, const struct mesh *mesh, const char *name, shape_id shape,
-                          sharding_id s, const struct layout_options *o, struct arena *a)
+static int64_t copies_of(const struct layout *l)
+{
+    if (l->s->kind == SHARDING_TILED)
+        return sharding_total(l->sh, l->id) / sharding_num_tiles(l->sh, l->id);
+    return l->s->kind == SHARDING_REPLICATED ? l->ndevices : 1;
+}
+
+static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, const char *name, shape_id shape,
+                   sharding_id s, const struct layout_options *o, struct arena *a)
 {
     static const struct layout_options plain = { .rows_dim = -1, .cols_dim = -1 };
-    struct layout *l = ARENA_NEW(a, struct layout);
-    *l = (struct layout){ .ir = c, .sh = c->shardings, .a = a, .o = o ? o : &plain };
+    *l = (struct layout){ .ir = c, .sh = c->shardings, .mesh = mesh, .a = a, .o = o ? o : &plain };
     l->shape = shape_get(c, shape);
     l->id = s.i ? s : sharding_replicated(c->shardings);
     l->s = sharding_get(c->shardings, l->id);
     l->ndevices = l->o->ndevices > 0 ? l->o->ndevices : mesh ? mesh_devices(mesh) : 0;
     l->scene = scene_new(a);
-    l->copies = l->s->kind == SHARDING_TILED
-                    ? sharding_total(l->sh, l->id) / sharding_num_tiles(l->sh, l->id)
-                : l->s->kind == SHARDING_REPLICATED ? l->ndevices
-                                                    : 1;
-    double top = add_caption(l, mesh, name, 0);
+    l->copies = copies_of(l);
+    l->manual = l->s->kind == SHARDING_MANUAL || sharding_is_manual_subgroup(l->sh, l->id);
+    struct str spelled = STR_IN(a);
+    sharding_spell(l->sh, mesh, l->id, mesh ? SPELL_AXES : SPELL_HLO, &spelled);
+    l->spelled = str_text(&spelled);
+    double top = add_caption(l, name, 0);
     int rows, cols;
     choose_dims(l, &rows, &cols);
-    int most = l->o->max_tiles > 0 ? (int)min_i64(l->o->max_tiles, MAX_SHOWN) : MAX_SHOWN;
+    int64_t most = l->o->max_tiles > 0 ? min_i64(max_i64(l->o->max_tiles, 5), MOST_SHOWN) : MAX_SHOWN;
     l->rows = strip_of(l, rows);
     l->cols = strip_of(l, cols);
-    choose_strip(&l->rows, most);
-    choose_strip(&l->cols, most);
+    choose_strip(l, &l->rows, most);
+    choose_strip(l, &l->cols, most);
     measure(l);
-    double left = CELL_W * (l->rows.dim >= 0 ? widest(l, &l->rows) + 2 : 1);
-    int64_t pages = page_count(l);
-    for (int64_t p = 0; p < pages && p < MAX_PAGES; p++) {
-        const char *title = open_page(l, p);
-        if (*title) {
-            add_text(l, ROLE_LABEL, left, top, ALIGN_LEFT, title);
-            top += CELL_H;
-        }
-        draw_panel(l, left, top);
-        top += 2 * CELL_H + l->rows.n * l->rows.step + CELL_H;
-    }
-    if (pages > MAX_PAGES) {
-        add_text(l, ROLE_LABEL, left, top, ALIGN_LEFT,
-                 arena_printf(a, "and %" PRId64 " more pages like these", pages - MAX_PAGES));
-        top += 2 * CELL_H;
-    }
-    add_legend(l, top);
-    l->scene->height = top + 3 * CELL_H;
-    for (int64_t i = 0; i < l->scene->items.n; i++) {
-        const struct scene_item *it = &l->scene->items.v[i];
-        double right = it->x + it->w;
-        if (it->kind == SCENE_TEXT && it->align == ALIGN_LEFT)
-            right += CELL_W * (double)strlen(it->text) * it->size / 10;
-        l->scene->width = right > l->scene->width ? right : l->scene->width;
-    }
+    return draw_pages(l, top);
+}
+
+struct scene *view_layout_part(struct ir *c, const struct mesh *mesh, const char *name, shape_id shape,
+                               sharding_id s, const struct layout_options *o, struct arena *a)
+{
+    struct layout *l = ARENA_NEW(a, struct layout);
+    l->scene = NULL;
+    double end = draw(l, c, mesh, name, shape, s, o, a);
+    l->scene->height = end;
+    scene_measure(l->scene);
     return l->scene;
+}
+
+struct scene *view_layout(struct ir *c, const struct mesh *mesh, const char *name, shape_id shape,
+                          sharding_id s, const struct layout_options *o, struct arena *a)
+{
+    struct scene *scene = view_layout_part(c, mesh, name, shape, s, o, a);
+    double top = scene->height;
+    scene->height = 0;
+    scene_measure(scene);
+    scene_add_legend(scene, top, "numbers in a tile: the devices that hold it");
+    return scene;
 }

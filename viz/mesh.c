@@ -1,35 +1,47 @@
 /* A mesh as a grid: the last axis runs to the right, the one before it down, further axes are pages;
- * each cell has its device's number. A highlighted axis has its groups joined by lines. Long axes
- * show the first few and the last. */
+ * each cell has its device's number. A highlighted axis has its groups joined by lines; a torus has all
+ * links of neighbours, those that wrap around too; the groups of a collective have a colour each. Long
+ * axes show the first few and the last. */
 #include <string.h>
 
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MAX_SHOWN = 8, MAX_PAGES = 4 };
+enum { CELL_W = 6, CELL_H = 12, MAX_SHOWN = 8, MAX_PAGES = 4, MOST_SHOWN = 1024 };
 
 struct grid_axis {
     int axis; /* of the mesh; -1: a made-up one of size 1 */
     int64_t size;
     int n;
-    int64_t at[MAX_SHOWN];
+    int64_t *at;
 };
 
-static struct grid_axis axis_of(const struct mesh *m, int axis)
+struct mesh_picture {
+    struct scene *s;
+    struct ir *ir;
+    const struct mesh *m;
+    const struct mesh_options *o;
+    struct grid_axis rows, cols;
+    int64_t index[MESH_MAX_AXES];
+    double step_w, step_h, box_w, box_h;
+    bool moved, wrapped; /* a cell's place was told; a link wraps around */
+};
+
+static struct grid_axis axis_of(struct arena *a, const struct mesh *m, int axis, int64_t most)
 {
     struct grid_axis g = { .axis = axis, .size = axis >= 0 ? m->axes[axis].size : 1 };
-    if (g.size <= MAX_SHOWN) {
-        g.n = (int)g.size;
-        for (int i = 0; i < g.n; i++)
-            g.at[i] = i;
-    } else {
-        g.n = 5;
-        memcpy(g.at, (int64_t[]){ 0, 1, 2, -1, g.size - 1 }, 5 * sizeof *g.at);
+    g.n = (int)(g.size <= most ? g.size : 5);
+    g.at = ARENA_ARRAY(a, int64_t, g.n);
+    for (int i = 0; i < g.n; i++)
+        g.at[i] = i;
+    if (g.size > most) {
+        g.at[3] = -1;
+        g.at[4] = g.size - 1;
     }
     return g;
 }
 
-static void put(struct scene *s, double x, double y, enum scene_align align, int axis,
-                enum scene_role role, const char *text)
+static struct scene_item *put(struct scene *s, double x, double y, enum scene_align align, int axis,
+                              enum scene_role role, const char *text)
 {
     struct scene_item *t = scene_add(s, SCENE_TEXT, role);
     t->x = x;
@@ -37,106 +49,258 @@ static void put(struct scene *s, double x, double y, enum scene_align align, int
     t->align = align;
     t->axis = axis;
     t->text = text;
+    t->bold = role == ROLE_CAPTION;
+    return t;
 }
 
-static int64_t device_at(struct ir *c, const struct mesh *m, const int64_t *index)
+static int64_t cell_at(const struct mesh *m, const int64_t *index)
 {
     int64_t cell = 0;
     for (int k = 0; k < m->naxes; k++)
         cell = cell * m->axes[k].size + index[k];
-    return order_device(c->shardings, m->order, cell);
+    return cell;
 }
 
-static void draw_page(struct scene *s, struct ir *c, const struct mesh *m, const struct grid_axis *rows,
-                      const struct grid_axis *cols, int64_t *index, int highlight, double left,
-                      double top, double step_w, double step_h)
+/* ---- links --------------------------------------------------------------------------------------- */
+
+static struct scene_item *link_line(struct mesh_picture *p, int axis, double x, double y, double w, double h)
 {
+    struct scene_item *l = scene_add(p->s, SCENE_LINE, ROLE_LINK);
+    l->axis = axis;
+    l->x = x;
+    l->y = y;
+    l->w = w;
+    l->h = h;
+    return l;
+}
+
+/* From the last cell of a line of cells around to the first: round the outside, on whole text cells. */
+static void wrap_line(struct mesh_picture *p, int axis, const double *points, int n)
+{
+    struct scene_item *l = scene_add(p->s, SCENE_PATH, ROLE_LINK);
+    l->axis = axis;
+    l->points = arena_copy(p->s->arena, points, 2 * n, sizeof *points);
+    l->npoints = n;
+    l->dashed = true;
+    p->wrapped = true;
+}
+
+static void wrap_row(struct mesh_picture *p, double left, double y)
+{
+    double right = left + (p->cols.n - 1) * p->step_w + p->box_w, mid = y + p->box_h / 2;
+    double up = y - CELL_H;
+    wrap_line(p, p->cols.axis,
+              (double[]){ right, mid, right + CELL_W, mid, right + CELL_W, up, left - CELL_W, up, left - CELL_W, mid,
+                          left, mid },
+              6);
+}
+
+static void wrap_column(struct mesh_picture *p, double x, double top)
+{
+    double bottom = top + (p->rows.n - 1) * p->step_h + p->box_h, mid = x + p->box_w / 2;
+    double side = x + p->box_w + 2 * CELL_W, up = top - 2 * CELL_H, down = bottom + CELL_H;
+    wrap_line(p, p->rows.axis, (double[]){ mid, bottom, mid, down, side, down, side, up, mid, up, mid, top }, 6);
+}
+
+static void draw_links(struct mesh_picture *p, double left, double top)
+{
+    const struct grid_axis *rows = &p->rows, *cols = &p->cols;
+    bool across = cols->axis >= 0 && (p->o->torus || p->o->highlight == cols->axis);
+    bool down = rows->axis >= 0 && (p->o->torus || p->o->highlight == rows->axis);
     for (int r = 0; r < rows->n; r++)
         for (int k = 0; k < cols->n; k++) {
-            bool gap = rows->at[r] < 0 || cols->at[k] < 0;
-            if (rows->axis >= 0)
-                index[rows->axis] = rows->at[r];
-            if (cols->axis >= 0)
-                index[cols->axis] = cols->at[k];
-            struct scene_item *b = scene_add(s, SCENE_BOX, gap ? ROLE_FRAME : ROLE_TILE);
-            b->x = left + k * step_w;
-            b->y = top + r * step_h;
-            b->w = step_w - 2 * CELL_W;
-            b->h = step_h - CELL_H;
-            b->text = "...";
-            if (!gap) {
-                b->device = device_at(c, m, index);
-                b->text = arena_printf(s->arena, "%" PRId64, b->device);
-            }
-            double bx = b->x, by = b->y, bw = b->w, bh = b->h;
-            if (highlight >= 0 && highlight == cols->axis && k + 1 < cols->n) {
-                struct scene_item *l = scene_add(s, SCENE_LINE, ROLE_LINK);
-                *l = (struct scene_item){ .kind = SCENE_LINE, .role = ROLE_LINK, .axis = highlight,
-                                          .device = -1, .x = bx + bw, .y = by + CELL_H, .w = 2 * CELL_W };
-            }
-            if (highlight >= 0 && highlight == rows->axis && r + 1 < rows->n) {
-                struct scene_item *l = scene_add(s, SCENE_LINE, ROLE_LINK);
-                *l = (struct scene_item){ .kind = SCENE_LINE, .role = ROLE_LINK, .axis = highlight,
-                                          .device = -1, .x = bx + bw / 2, .y = by + bh, .h = CELL_H };
-            }
+            double x = left + k * p->step_w, y = top + r * p->step_h;
+            if (across && k + 1 < cols->n)
+                link_line(p, cols->axis, x + p->box_w, y + p->box_h / 2, p->step_w - p->box_w, 0);
+            if (down && r + 1 < rows->n)
+                link_line(p, rows->axis, x + p->box_w / 2, y + p->box_h, 0, p->step_h - p->box_h);
         }
+    if (!p->o->torus)
+        return;
+    for (int r = 0; r < rows->n && cols->size > 2; r++)
+        wrap_row(p, left, top + r * p->step_h);
+    for (int k = 0; k < cols->n && rows->size > 2; k++)
+        wrap_column(p, left + k * p->step_w, top);
 }
 
-static const char *open_page(const struct mesh *m, struct arena *a, int64_t page, int64_t *index)
+/* ---- cells --------------------------------------------------------------------------------------- */
+
+/* Group of a device under the collective's groups: its row. */
+static int64_t group_of(struct mesh_picture *p, int64_t device)
 {
-    struct str t = STR_IN(a);
+    int64_t index[2] = { 0 };
+    tiling_index(p->ir->shardings, *p->o->groups, device, index);
+    return index[0];
+}
+
+static void add_cell(struct mesh_picture *p, int64_t r, int64_t k, double x, double y)
+{
+    const struct mesh *m = p->m;
+    struct scene_item *b = scene_add(p->s, SCENE_BOX, r < 0 || k < 0 ? ROLE_FRAME : ROLE_TILE);
+    b->x = x;
+    b->y = y;
+    b->w = p->box_w;
+    b->h = p->box_h;
+    b->text = "...";
+    if (r < 0 || k < 0)
+        return;
+    int64_t cell = cell_at(m, p->index);
+    b->device = order_device(p->ir->shardings, m->order, cell);
+    b->text = arena_printf(p->s->arena, "%" PRId64, b->device);
+    b->word = arena_printf(p->s->arena, "device %" PRId64, b->device);
+    struct str hint = STR_IN(p->s->arena);
+    str_addf(&hint, "device %" PRId64 ":", b->device);
+    for (int a = 0; a < m->naxes; a++)
+        str_addf(&hint, " %s=%" PRId64, m->axes[a].name, p->index[a]);
+    if (p->o->order && cell != b->device) {
+        b->text = arena_printf(p->s->arena, "%" PRId64 " @%" PRId64, b->device, cell);
+        str_addf(&hint, ", place %" PRId64, cell);
+        p->moved = true;
+    }
+    if (p->o->groups) {
+        int64_t g = group_of(p, b->device);
+        b->nowners = 1;
+        b->owners[0] = g;
+        b->text = arena_printf(p->s->arena, "%s g%" PRId64, b->text, g);
+        str_addf(&hint, ", group %" PRId64, g);
+        if (g == p->o->group)
+            b->state |= STATE_CHOSEN;
+    }
+    b->hint = str_text(&hint);
+}
+
+static void draw_page(struct mesh_picture *p, double left, double top)
+{
+    for (int r = 0; r < p->rows.n; r++)
+        for (int k = 0; k < p->cols.n; k++) {
+            if (p->rows.axis >= 0)
+                p->index[p->rows.axis] = p->rows.at[r];
+            if (p->cols.axis >= 0)
+                p->index[p->cols.axis] = p->cols.at[k];
+            add_cell(p, p->rows.at[r], p->cols.at[k], left + k * p->step_w, top + r * p->step_h);
+        }
+    draw_links(p, left, top);
+}
+
+static const char *open_page(struct mesh_picture *p, int64_t page)
+{
+    const struct mesh *m = p->m;
+    struct str t = STR_IN(p->s->arena);
     for (int k = m->naxes - 3; k >= 0; k--) {
-        index[k] = page % m->axes[k].size;
+        p->index[k] = page % m->axes[k].size;
         page /= m->axes[k].size;
     }
     for (int k = 0; k < m->naxes - 2; k++)
-        str_addf(&t, "%s%s=%" PRId64, k ? ", " : "", m->axes[k].name, index[k]);
+        str_addf(&t, "%s%s=%" PRId64, k ? ", " : "", m->axes[k].name, p->index[k]);
     return str_text(&t);
+}
+
+/* ---- the picture --------------------------------------------------------------------------------- */
+
+/* "mesh data=2 model=4: 8 devices", the axes in their colours. */
+static void add_caption(struct mesh_picture *p)
+{
+    struct str t = STR_IN(p->s->arena);
+    str_adds(&t, "mesh ");
+    mesh_print(p->ir->shardings, p->m, &t);
+    str_addf(&t, ": %" PRId64 " devices", mesh_devices(p->m));
+    p->s->title = str_text(&t);
+    double x = 0;
+    const char *text = p->s->title, *run = text;
+    for (int k = 0; k < p->m->naxes; k++) {
+        const char *name = p->m->axes[k].name, *at = strstr(run, name);
+        size_t n = strlen(name);
+        if (!at || at[n] != '=')
+            continue;
+        put(p->s, x, 0, ALIGN_LEFT, -1, ROLE_CAPTION, arena_strndup(p->s->arena, run, (size_t)(at - run)));
+        x += CELL_W * (double)(at - run);
+        n += strcspn(at + n, " :");
+        put(p->s, x, 0, ALIGN_LEFT, k, ROLE_CAPTION, arena_strndup(p->s->arena, at, n));
+        x += CELL_W * (double)n;
+        run = at + n;
+    }
+    put(p->s, x, 0, ALIGN_LEFT, -1, ROLE_CAPTION, run);
+}
+
+static void add_notes(struct mesh_picture *p, double top)
+{
+    struct arena *a = p->s->arena;
+    const struct mesh_options *o = p->o;
+    const char *first =
+        o->groups         ? arena_printf(a, "numbers: device ids; gN: its group%s%s", o->groups_title ? " in " : "",
+                                         o->groups_title ? o->groups_title : "")
+        : o->highlight >= 0 ? arena_printf(a, "numbers: device ids; joined: the groups of axis %s",
+                                           p->m->axes[o->highlight].name)
+                            : "numbers: device ids";
+    put(p->s, 0, top, ALIGN_LEFT, o->highlight, ROLE_LEGEND, first);
+    if (p->moved)
+        put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, "@N: place N of the mesh, counted row by row");
+    if (p->wrapped)
+        put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND,
+            "lines: links of neighbours, in their axis's colour");
+    if (p->wrapped)
+        put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, "around the outside: the links that wrap around");
+    if (o->groups && o->group >= 0)
+        put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND,
+            arena_printf(a, "* outlined: group %" PRId64, o->group));
+}
+
+static size_t label_width(struct mesh_picture *p)
+{
+    size_t n = strlen(arena_printf(p->s->arena, "%" PRId64, mesh_devices(p->m)));
+    size_t all = n;
+    if (p->o->order && !order_is_iota(p->ir->shardings, p->m->order))
+        all += n + 2;
+    if (p->o->groups)
+        all += strlen(arena_printf(p->s->arena, "%" PRId64, p->o->groups->dims[0])) + 2;
+    if (p->o->groups && p->o->group >= 0)
+        all += 2;
+    return all > 3 ? all : 3;
+}
+
+struct scene *view_mesh_full(struct ir *c, const struct mesh *m, const struct mesh_options *o, struct arena *a)
+{
+    static const struct mesh_options plain = { .highlight = -1, .group = -1 };
+    struct mesh_picture p = { .s = scene_new(a), .ir = c, .m = m, .o = o ? o : &plain };
+    int64_t most = p.o->max_shown > 0 ? min_i64(max_i64(p.o->max_shown, 5), MOST_SHOWN) : MAX_SHOWN;
+    int64_t most_pages = p.o->max_pages > 0 ? p.o->max_pages : MAX_PAGES;
+    add_caption(&p);
+    p.rows = axis_of(a, m, m->naxes >= 2 ? m->naxes - 2 : -1, most);
+    p.cols = axis_of(a, m, m->naxes >= 1 ? m->naxes - 1 : -1, most);
+    const char *down = p.rows.axis >= 0 ? m->axes[p.rows.axis].name : "";
+    double left = CELL_W * ((double)strlen(down) + 4), top = 2 * CELL_H, gap_h = p.o->torus ? 3 * CELL_H : CELL_H;
+    p.box_w = CELL_W * ((double)label_width(&p) + 4);
+    p.box_h = 2 * CELL_H;
+    p.step_w = p.box_w + (p.o->torus ? 4 : 2) * CELL_W;
+    p.step_h = p.box_h + gap_h;
+    int64_t pages = 1;
+    for (int k = 0; k + 2 < m->naxes; k++)
+        pages *= m->axes[k].size;
+    for (int64_t page = 0; page < pages && page < most_pages; page++) {
+        const char *title = open_page(&p, page);
+        if (*title) {
+            put(p.s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL, title);
+            top += CELL_H;
+        }
+        if (p.cols.axis >= 0)
+            put(p.s, left, top, ALIGN_LEFT, p.cols.axis, ROLE_RULER,
+                arena_printf(a, "%s ->", m->axes[p.cols.axis].name));
+        top += p.o->torus ? 3 * CELL_H : CELL_H;
+        if (p.rows.axis >= 0)
+            put(p.s, 0, top + CELL_H, ALIGN_LEFT, p.rows.axis, ROLE_RULER, arena_printf(a, "%s v", down));
+        draw_page(&p, left, top);
+        top += p.rows.n * p.step_h + (p.o->torus ? 0 : CELL_H);
+    }
+    if (pages > most_pages)
+        put(p.s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL,
+            arena_printf(a, "and %" PRId64 " more pages like these", pages - most_pages));
+    add_notes(&p, top + CELL_H);
+    scene_measure(p.s);
+    return p.s;
 }
 
 struct scene *view_mesh(struct ir *c, const struct mesh *m, int highlight, struct arena *a)
 {
-    struct scene *s = scene_new(a);
-    struct str t = STR_IN(a);
-    str_addf(&t, "mesh ");
-    mesh_print(c->shardings, m, &t);
-    str_addf(&t, ": %" PRId64 " devices", mesh_devices(m));
-    put(s, 0, 0, ALIGN_LEFT, -1, ROLE_CAPTION, str_text(&t));
-    s->title = str_text(&t);
-    struct grid_axis rows = axis_of(m, m->naxes >= 2 ? m->naxes - 2 : -1);
-    struct grid_axis cols = axis_of(m, m->naxes >= 1 ? m->naxes - 1 : -1);
-    const char *down = rows.axis >= 0 ? m->axes[rows.axis].name : "";
-    double left = CELL_W * ((double)strlen(down) + 4), top = 2 * CELL_H;
-    size_t digits = strlen(arena_printf(a, "%" PRId64, mesh_devices(m)));
-    double step_w = CELL_W * ((double)(digits > 3 ? digits : 3) + 6), step_h = 3 * CELL_H;
-    int64_t index[MESH_MAX_AXES] = { 0 }, pages = 1;
-    for (int k = 0; k + 2 < m->naxes; k++)
-        pages *= m->axes[k].size;
-    for (int64_t p = 0; p < pages && p < MAX_PAGES; p++) {
-        const char *page = open_page(m, a, p, index);
-        if (*page) {
-            put(s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL, page);
-            top += CELL_H;
-        }
-        if (cols.axis >= 0)
-            put(s, left, top, ALIGN_LEFT, cols.axis, ROLE_RULER,
-                arena_printf(a, "%s ->", m->axes[cols.axis].name));
-        top += CELL_H;
-        if (rows.axis >= 0)
-            put(s, 0, top + CELL_H, ALIGN_LEFT, rows.axis, ROLE_RULER, arena_printf(a, "%s v", down));
-        draw_page(s, c, m, &rows, &cols, index, highlight, left, top, step_w, step_h);
-        top += rows.n * step_h + CELL_H;
-    }
-    if (pages > MAX_PAGES)
-        put(s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL,
-            arena_printf(a, "and %" PRId64 " more pages like these", pages - MAX_PAGES));
-    put(s, 0, top + CELL_H, ALIGN_LEFT, highlight, ROLE_LEGEND,
-        highlight >= 0 ? arena_printf(a, "numbers: device ids; joined: the groups of axis %s",
-                                      m->axes[highlight].name)
-                       : "numbers: device ids");
-    s->width = left + cols.n * step_w + 20 * CELL_W;
-    if (s->width < CELL_W * (double)t.n)
-        s->width = CELL_W * (double)t.n;
-    s->height = top + 3 * CELL_H;
-    return s;
+    struct mesh_options o = { .highlight = highlight, .group = -1 };
+    return view_mesh_full(c, m, &o, a);
 }

@@ -1,5 +1,7 @@
 #include "viz/scene.h"
 
+#include <string.h>
+
 struct scene *scene_new(struct arena *a)
 {
     struct scene *s = ARENA_NEW(a, struct scene);
@@ -13,4 +15,77 @@ struct scene_item *scene_add(struct scene *s, enum scene_kind kind, enum scene_r
     struct scene_item item = { .kind = kind, .role = role, .device = -1, .axis = -1, .size = 10 };
     vec_push(s->arena, &s->items, item);
     return &s->items.v[s->items.n - 1];
+}
+
+void scene_append(struct scene *s, const struct scene *from, double dx, double dy)
+{
+    for (int64_t i = 0; i < from->items.n; i++) {
+        struct scene_item it = from->items.v[i];
+        it.x += dx;
+        it.y += dy;
+        if (it.npoints > 0) {
+            double *p = ARENA_ARRAY(s->arena, double, 2 * (int64_t)it.npoints);
+            for (int k = 0; k < it.npoints; k++) {
+                p[2 * k] = it.points[2 * k] + dx;
+                p[2 * k + 1] = it.points[2 * k + 1] + dy;
+            }
+            it.points = p;
+        }
+        vec_push(s->arena, &s->items, it);
+    }
+    if (s->width < dx + from->width)
+        s->width = dx + from->width;
+    if (s->height < dy + from->height)
+        s->height = dy + from->height;
+}
+
+int scene_text_columns(const char *text)
+{
+    int n = 0;
+    for (const char *p = text; *p; p++)
+        n += ((unsigned char)*p & 0xc0) != 0x80;
+    return n;
+}
+
+struct scene_rect scene_text_rect(const struct scene_item *it)
+{
+    double w = SCENE_GLYPH * it->size * scene_text_columns(it->text);
+    double x = it->x - (it->align == ALIGN_CENTER ? w / 2 : it->align == ALIGN_RIGHT ? w : 0);
+    return (struct scene_rect){ x, it->y, w, it->size * 1.17 };
+}
+
+/* A tile's label stands in its upper half where there is room for that: its middle shows its colour. */
+bool scene_label_rect(const struct scene_item *it, struct scene_rect *out)
+{
+    if (it->kind != SCENE_BOX || !it->text || !it->text[0] || it->role == ROLE_LEGEND)
+        return false;
+    double w = it->label_w > 0 ? it->label_w : it->w, h = it->label_h > 0 ? it->label_h : it->h;
+    double line = it->size * 1.17, wide = SCENE_GLYPH * it->size * scene_text_columns(it->text);
+    bool upper = it->role == ROLE_TILE && h >= 2.05 * line;
+    *out = (struct scene_rect){ it->x + (w - wide) / 2, it->y + h / 2 - (upper ? line + 0.5 : line / 2), wide,
+                                line };
+    return wide <= w + 0.5 && line <= h + 0.5;
+}
+
+const char *scene_hint(const struct scene_item *it, struct arena *a)
+{
+    if (it->hint)
+        return it->hint;
+    if (it->role != ROLE_TILE || it->kind != SCENE_BOX)
+        return "";
+    struct str s = STR_IN(a);
+    if (it->ntile == 0 && it->device >= 0) {
+        str_addf(&s, "device %" PRId64, it->device);
+        return str_text(&s);
+    }
+    str_adds(&s, it->state & STATE_PADDING ? "padding of tile" : "tile");
+    for (int d = 0; d < it->ntile; d++)
+        str_addf(&s, "%s%" PRId64, d ? "," : " ", it->tile[d]);
+    str_adds(&s, ": elements [");
+    for (int d = 0; d < it->ntile; d++)
+        str_addf(&s, "%s%" PRId64 ":%" PRId64, d ? ", " : "", it->from[d], it->to[d]);
+    str_adds(&s, "]");
+    if (it->text && it->text[0])
+        str_addf(&s, ", devices %s", it->text);
+    return str_text(&s);
 }

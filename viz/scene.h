@@ -14,13 +14,26 @@ enum scene_role {
     ROLE_FRAME,      /* outline of a tensor or a mesh */
     ROLE_TILE,       /* a piece; colour by .device, texture by .state bits */
     ROLE_AXIS,       /* an axis of the mesh; colour by .axis */
-    ROLE_LABEL, ROLE_CAPTION, ROLE_LEGEND, ROLE_RULER, ROLE_LINK, ROLE_HIGHLIGHT
+    ROLE_LABEL, ROLE_CAPTION, ROLE_LEGEND, ROLE_RULER, ROLE_LINK, ROLE_HIGHLIGHT,
+    ROLE_NODE,       /* an instruction of a graph */
+    ROLE_CLUSTER,    /* a computation or a layer, around its nodes or instead of them */
+    ROLE_EDGE,       /* a value going from one instruction to another */
+    ROLE_MOVE        /* an edge or a bar where data moves between devices */
 };
 
 /* States are never told by colour alone (stripes and xN, hatch and a sum sign, crosshatch, `?`). */
-enum { STATE_REPLICATED = 1, STATE_PARTIAL = 2, STATE_PADDING = 4, STATE_OPEN = 8, STATE_CHANGED = 16 };
+enum {
+    STATE_REPLICATED = 1, /* stripes and xN */
+    STATE_PARTIAL = 2,    /* hatch and a sum sign */
+    STATE_PADDING = 4,    /* crosshatch */
+    STATE_OPEN = 8,       /* dashed outline and `?` */
+    STATE_CHANGED = 16,   /* thick outline: not so before the edit */
+    STATE_HELD = 32,      /* thick outline: held by the device in question */
+    STATE_MANUAL = 64,    /* dotted outline */
+    STATE_CHOSEN = 128    /* thick outline: the one in question */
+};
 
-enum scene_kind { SCENE_BOX, SCENE_LINE, SCENE_TEXT };
+enum scene_kind { SCENE_BOX, SCENE_LINE, SCENE_TEXT, SCENE_PATH };
 enum scene_align { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };
 
 struct scene_item {
@@ -37,6 +50,18 @@ struct scene_item {
     int64_t tile[8];        /* TILE: index */
     int ntile;
     int64_t from[8], to[8]; /* TILE: element ranges [from, to) of each dimension */
+    int nowners;            /* TILE: of its holders, the first few: stripes have their colours */
+    int64_t owners[4];
+    int64_t copies;         /* TILE: devices that hold it */
+    bool bold;              /* TEXT */
+    bool rounded;           /* BOX: corners */
+    bool dashed, arrow;     /* LINE, PATH */
+    double thick;           /* LINE, PATH: points; 0: 1.5 */
+    int npoints;            /* PATH: x, y of each */
+    const double *points;
+    bool curve;             /* PATH: 3 k + 1 points of k Bezier pieces; else a polyline */
+    const char *hint;       /* what a pointer over it is told; NULL: made from the rest */
+    const char *word;       /* a name that the shell knows: what a click asks about */
 };
 
 struct scene {
@@ -56,6 +81,31 @@ struct text_options {
     bool ascii, color;
 };
 void scene_text(const struct scene *s, const struct text_options *o, struct str *out);
+/* dark: light on dark ground. */
 void scene_svg(const struct scene *s, struct str *out);
+void scene_svg_theme(const struct scene *s, bool dark, struct str *out);
+
+/* Everything of from, moved by (dx, dy), into s. */
+void scene_append(struct scene *s, const struct scene *from, double dx, double dy);
+/* What a pointer over the item is told: "tile 0,1: elements [0:4, 8:16], devices 0,4". */
+const char *scene_hint(const struct scene_item *it, struct arena *a);
+
+/* Whose colour a box has: its device's, or, with one owner listed, that one's. */
+static inline int64_t scene_color(const struct scene_item *it)
+{
+    return it->nowners == 1 ? it->owners[0] : it->device;
+}
+
+/* Text is drawn in a fixed-width face, so that every backend agrees with the views on its width. */
+#define SCENE_GLYPH 0.6   /* width of a character, of its size */
+#define SCENE_FACE 0.9966 /* the usual faces are a little wider: what backends multiply sizes with */
+enum { SCENE_MARGIN = 12 }; /* around a scene in SVG, PNG and PDF; in points */
+int scene_text_columns(const char *text); /* characters, not bytes */
+/* Where a text item, or the label of a box, is drawn. */
+struct scene_rect {
+    double x, y, w, h;
+};
+struct scene_rect scene_text_rect(const struct scene_item *it);
+bool scene_label_rect(const struct scene_item *it, struct scene_rect *out); /* false: has no room */
 
 #endif

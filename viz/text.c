@@ -12,7 +12,7 @@ enum { CELL_W = 6, CELL_H = 12, UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
 
 struct cell {
     uint8_t lines;
-    char fill;       /* 's' stripes, 'x' crosshatch, 0 */
+    char fill;       /* 's' stripes, 'p' hatch, 'x' crosshatch, 0 */
     bool glyph;      /* a character of a label: text[] */
     char text[5];    /* one UTF-8 character */
     int64_t device;  /* for colour; -1 */
@@ -97,13 +97,23 @@ static void draw_padding(struct grid *g, const struct scene_item *it)
     fill(g, x0 + 1, y0 + 1, x1 - 1, y1 - 1, 'x', -1);
 }
 
+static char fill_of(const struct scene_item *it)
+{
+    return it->state & STATE_PADDING ? 'x' : it->state & STATE_PARTIAL ? 'p' : it->state & STATE_REPLICATED ? 's' : 0;
+}
+
 static void draw_box(struct grid *g, const struct scene_item *it)
 {
     int x0 = column(it->x), x1 = column(it->x + it->w), y0 = row(it->y), y1 = row(it->y + it->h);
     if (it->role == ROLE_LEGEND) {
-        fill(g, x0, y0, x1 - 1, y0, it->state & STATE_PADDING ? 'x' : 's', it->device);
-        if (it->state & STATE_CHANGED)
+        unsigned textures = STATE_PADDING | STATE_REPLICATED | STATE_PARTIAL;
+        fill(g, x0, y0, x1 - 1, y0, it->state & textures ? fill_of(it) : 0, it->device);
+        if (it->state & (STATE_CHANGED | STATE_HELD | STATE_CHOSEN))
             put_text(g, x0, y0, 1, "*");
+        else if (it->state & STATE_OPEN)
+            put_text(g, x0, y0, 1, "?");
+        else if (it->state & STATE_MANUAL)
+            put_text(g, x0, y0, 1, ":");
         return;
     }
     if (it->state & STATE_PADDING) {
@@ -115,26 +125,38 @@ static void draw_box(struct grid *g, const struct scene_item *it)
     line(g, x0, y0, x0, y1);
     line(g, x1, y0, x1, y1);
     if (it->role == ROLE_TILE)
-        fill(g, x0 + 1, y0 + 1, x1 - 1, y1 - 1, it->state & STATE_REPLICATED ? 's' : 0, it->device);
+        fill(g, x0 + 1, y0 + 1, x1 - 1, y1 - 1, fill_of(it), scene_color(it));
 }
 
 static void draw_label(struct grid *g, const struct scene_item *it)
 {
     double w = it->label_w > 0 ? it->label_w : it->w;
     int x0 = column(it->x), x1 = column(it->x + w), y0 = row(it->y), y1 = row(it->y + it->h);
-    int room = x1 - x0 - 1, want = text_width(it->text) + (it->state & STATE_CHANGED ? 2 : 0);
+    bool strong = it->state & (STATE_CHANGED | STATE_HELD | STATE_CHOSEN);
+    int room = x1 - x0 - 1, want = text_width(it->text) + (strong ? 2 : 0);
     int x = x0 + 1 + (room > want ? (room - want) / 2 : 0), y = (y0 + y1) / 2;
     /* a blank on both sides keeps the label off the stripes */
     if (room > want + 1) {
         put_text(g, x - 1, y, 1, " ");
         put_text(g, x + want, y, 1, " ");
     }
-    if (it->state & STATE_CHANGED) {
+    if (strong) {
         put_text(g, x, y, 2, "* ");
         x += 2;
         room -= 2;
     }
     put_text(g, x, y, room, it->text);
+}
+
+/* What runs straight is drawn; slopes and curves have no characters. */
+static void draw_path(struct grid *g, const struct scene_item *it)
+{
+    for (int k = 0; k + 1 < it->npoints && !it->curve; k++) {
+        const double *v = &it->points[2 * k];
+        int x0 = column(v[0]), y0 = row(v[1]), x1 = column(v[2]), y1 = row(v[3]);
+        if (x0 == x1 || y0 == y1)
+            line(g, x0 < x1 ? x0 : x1, y0 < y1 ? y0 : y1, x0 < x1 ? x1 : x0, y0 < y1 ? y1 : y0);
+    }
 }
 
 static void draw_text(struct grid *g, const struct scene_item *it)
@@ -164,6 +186,8 @@ static const char *cell_glyph(const struct cell *c, int x, int y, bool ascii)
         return line_glyph(c->lines, ascii);
     if (c->fill == 'x')
         return ascii ? "#" : "▒";
+    if (c->fill == 'p')
+        return x % 2 ? " " : ascii ? "=" : "═";
     if (c->fill == 's')
         return (x + y) % 2 ? " " : ascii ? "/" : "╱";
     return " ";
@@ -228,6 +252,8 @@ void scene_text(const struct scene *s, const struct text_options *o, struct str 
         const struct scene_item *it = &s->items.v[i];
         if (it->kind == SCENE_BOX)
             draw_box(&g, it);
+        else if (it->kind == SCENE_PATH)
+            draw_path(&g, it);
         else if (it->kind == SCENE_LINE)
             line(&g, column(it->x), row(it->y), column(it->x + it->w), row(it->y + it->h));
     }

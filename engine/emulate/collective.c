@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulate/collective.h"
 #include "emulate/lower.h"
 #include "emulate/plan.h"
 
@@ -337,11 +338,11 @@ bool coll_lower(struct lowering *l)
         return false;
     bool repeats = op == OP_ALL_GATHER_START || op == OP_COLLECTIVE_PERMUTE_START;
     c->first_out = repeats ? s->nin : 0;
-    c->nresults = s->nin;
+    c->nresults = c->kind == OP_RAGGED_ALL_TO_ALL ? 1 : s->nin;
     if (s->nout < c->first_out + c->nresults)
         return lower_missing(l, "this form of collective");
     struct coll_leaf *leaves = ARENA_ARRAY(l->a, struct coll_leaf, s->nin + 1);
-    for (uint32_t k = 0; k < s->nin; k++) {
+    for (uint32_t k = 0; k < c->nresults; k++) {
         const struct shape *in = operand_shape(l, k), *whole = instr_shape(l->m, l->id);
         const struct shape *res = whole;
         if (whole->kind == SHAPE_TUPLE)
@@ -382,6 +383,20 @@ bool coll_lower_join(struct lowering *l, const struct cut *cut)
     {                                     \
         return coll_lower(l);             \
     }
+/* Operands: rows to send, rows that stay where nobody writes, and four lists with one entry a member:
+ * first row and number of rows for it, where they go in its result, how many come from it. */
+bool lower_ragged_all_to_all(struct lowering *l)
+{
+    const struct step *s = l->step;
+    if (s->nin != 6 || s->nout != 1 || operand_shape(l, 0)->rank < 1 ||
+        operand_shape(l, 1)->count != l->shape->count)
+        return lower_missing(l, "this form");
+    for (uint32_t k = 2; k < 6; k++)
+        if (!ct_is_int(s->lin[k].elem.ct))
+            return lower_missing(l, "this form");
+    return coll_lower(l);
+}
+
 COLLECTIVE(all_gather)
 COLLECTIVE(all_reduce)
 COLLECTIVE(reduce_scatter)
@@ -424,12 +439,12 @@ static bool same_meeting(const struct step *a, const struct step *b)
     return same;
 }
 
-static struct buf *operand_of(const struct rendezvous *z, int64_t rank, uint32_t k)
+struct buf *coll_operand(const struct rendezvous *z, int64_t rank, uint32_t k)
 {
     return z->members[rank]->slots[z->steps[rank]->in[k]];
 }
 
-static void give(const struct rendezvous *z, int64_t rank, uint32_t out, struct buf *b)
+void coll_give(const struct rendezvous *z, int64_t rank, uint32_t out, struct buf *b)
 {
     z->members[rank]
         ->slots[z->steps[rank]->out[((const struct coll *)z->steps[rank]->p)->first_out + out]] = b;
@@ -465,7 +480,7 @@ static void fold_bounds(const struct rendezvous *z, uint32_t k, struct buf *res)
     bool known = op == OP_ADD || op == OP_MAXIMUM || op == OP_MINIMUM,
          real = unit_roundoff(l->elem.t) > 0;
     for (int64_t m = 0; m < z->size; m++) {
-        const struct buf *x = operand_of(z, m, k);
+        const struct buf *x = coll_operand(z, m, k);
         for (int64_t i = 0; i < l->count && (x->bound || (real && z->size > 1)); i++) {
             double off = (x->bound ? x->bound[i] : 0) + factor * fabs(real_at(l->elem, x->data, i));
             bounds_of(res, l->count)[i] += off > 0 && (!known || !real) ? HUGE_VAL : off;
@@ -489,8 +504,7 @@ static void fold_into(const struct coll *c, struct elem e, struct region_scratch
 }
 
 /* The sum over a group of operand leaf k, into a new buffer. */
-static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bounds,
-                              struct pool *pool)
+struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bounds, struct pool *pool)
 {
     const struct step *s = z->step;
     const struct coll *c = z->coll;
@@ -504,19 +518,19 @@ static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bound
     if (c->widen) {
         float *acc = ARENA_ARRAY(&tmp, float, l->count + 1),
               *x = ARENA_ARRAY(&tmp, float, l->count + 1);
-        small_to_f32(l->elem.t, operand_of(z, 0, k)->data, acc, l->count);
+        small_to_f32(l->elem.t, coll_operand(z, 0, k)->data, acc, l->count);
         for (int64_t m = 1; m < z->size; m++) {
-            small_to_f32(l->elem.t, operand_of(z, m, k)->data, x, l->count);
+            small_to_f32(l->elem.t, coll_operand(z, m, k)->data, x, l->count);
             fold_into(c, l->elem, &scratch, (char *)acc, (const char *)x, l->count);
         }
         f32_to_small(l->elem.t, acc, res->data, l->count);
     } else {
-        memcpy(res->data, operand_of(z, 0, k)->data, (size_t)l->bytes);
+        memcpy(res->data, coll_operand(z, 0, k)->data, (size_t)l->bytes);
         for (int64_t m = 1; m < z->size; m++)
-            fold_into(c, l->elem, &scratch, res->data, operand_of(z, m, k)->data, l->count);
+            fold_into(c, l->elem, &scratch, res->data, coll_operand(z, m, k)->data, l->count);
     }
     for (int64_t m = 0; m < z->size; m++) {
-        const uint8_t *p = operand_of(z, m, k)->poison;
+        const uint8_t *p = coll_operand(z, m, k)->poison;
         for (int64_t i = 0; p && i < l->count; i++)
             shadow(res, l->count)[i] |= p[i];
     }
@@ -529,7 +543,7 @@ static struct buf *fold_group(const struct rendezvous *z, uint32_t k, bool bound
 static void give_all(const struct rendezvous *z, uint32_t k, struct buf *b)
 {
     for (int64_t m = 0; m < z->size; m++)
-        give(z, m, k, m ? buf_ref(b) : b);
+        coll_give(z, m, k, m ? buf_ref(b) : b);
 }
 
 /* Copies in[.., from .. from + n, ..] of one array to out[.., to .. to + n, ..] of another. */
@@ -542,8 +556,8 @@ static void copy_range(const struct coll_leaf *l, int size, const void *in, int6
                (size_t)(n * l->inner * size));
 }
 
-static void copy_piece(const struct coll_leaf *l, int size, const struct buf *in, int64_t in_n,
-                       int64_t from, struct buf *out, int64_t out_n, int64_t to, int64_t n)
+void copy_piece(const struct coll_leaf *l, int size, const struct buf *in, int64_t in_n,
+                int64_t from, struct buf *out, int64_t out_n, int64_t to, int64_t n)
 {
     copy_range(l, size, in->data, in_n, from, out->data, out_n, to, n);
     if (in->poison)
@@ -561,7 +575,7 @@ static void compute_gather(const struct rendezvous *z, uint32_t k, struct pool *
     int64_t total = l->in * z->size;
     struct buf *res = buf_new(pool, l->outer * total * l->inner * size);
     for (int64_t m = 0; m < z->size; m++)
-        copy_piece(l, size, operand_of(z, m, k), l->in, 0, res, total, m * l->in, l->in);
+        copy_piece(l, size, coll_operand(z, m, k), l->in, 0, res, total, m * l->in, l->in);
     give_all(z, k, res);
 }
 
@@ -573,7 +587,7 @@ static void compute_scatter(const struct rendezvous *z, uint32_t k, bool bounds,
     for (int64_t m = 0; m < z->size; m++) {
         struct buf *part = buf_new(pool, l->outer * l->out * l->inner * size);
         copy_piece(l, size, sum, l->in, m * l->out, part, l->out, 0, l->out);
-        give(z, m, k, part);
+        coll_give(z, m, k, part);
     }
     buf_drop(pool, sum);
 }
@@ -582,7 +596,7 @@ static void compute_all_to_all(const struct rendezvous *z, uint32_t k, struct po
 {
     if (z->coll->dim < 0) { /* tuple form: operand i of member j becomes result j of member i */
         for (int64_t m = 0; m < z->size && k < z->size; m++)
-            give(z, m, k, buf_ref(operand_of(z, k, (uint32_t)m)));
+            coll_give(z, m, k, buf_ref(coll_operand(z, k, (uint32_t)m)));
         return;
     }
     const struct coll_leaf *l = &z->coll->leaves[k];
@@ -591,9 +605,9 @@ static void compute_all_to_all(const struct rendezvous *z, uint32_t k, struct po
     for (int64_t m = 0; m < z->size; m++) {
         struct buf *res = buf_new(pool, z->step->lin[k].bytes);
         for (int64_t j = 0; j < z->size; j++)
-            copy_piece(l, size, operand_of(z, j, k), l->in, m * piece, res, l->in, j * piece,
+            copy_piece(l, size, coll_operand(z, j, k), l->in, m * piece, res, l->in, j * piece,
                        piece);
-        give(z, m, k, res);
+        coll_give(z, m, k, res);
     }
 }
 
@@ -608,9 +622,48 @@ static void compute_permute(const struct rendezvous *z, uint32_t k, struct pool 
 {
     for (int64_t m = 0; m < z->size; m++) {
         int64_t from = z->coll->source[z->members[m]->id];
-        give(z, m, k,
+        coll_give(z, m, k,
              from < 0 ? zeros(pool, &z->step->lin[k])
-                      : buf_ref(operand_of(z, z->coll->rank_of[from], k)));
+                      : buf_ref(coll_operand(z, z->coll->rank_of[from], k)));
+    }
+}
+
+static void send_rows(const struct rendezvous *z, int64_t from, int64_t to, struct buf *res)
+{
+    const struct step *s = z->steps[from];
+    int64_t v[3], row = s->lin[0].elem.size * z->coll->leaves[0].inner;
+    for (uint32_t k = 0; k < 3; k++) { /* first row, number of rows, first row over there */
+        if (to >= s->lin[2 + k].count)
+            return;
+        v[k] = read_index(s->lin[2 + k].elem, coll_operand(z, from, 2 + k)->data, to);
+    }
+    int64_t have = z->coll->leaves[0].in, room = z->coll->leaves[0].out;
+    if (v[1] <= 0)
+        return;
+    if (v[0] < 0 || v[2] < 0 || v[1] > have || v[0] > have - v[1] || v[1] > room || v[2] > room - v[1])
+        fail_raise(FAIL_MEMORY, __FILE__, __LINE__,
+                   "ragged-all-to-all: device %" PRId64 " sends rows %" PRId64 " to %" PRId64
+                   " of %" PRId64 " to rows from %" PRId64 " on of %" PRId64 " on device %" PRId64,
+                   z->members[from]->id, v[0], v[0] + v[1], have, v[2], room, z->members[to]->id);
+    memcpy((char *)res->data + v[2] * row, (const char *)coll_operand(z, from, 0)->data + v[0] * row,
+           (size_t)(v[1] * row));
+}
+
+static void compute_ragged(const struct rendezvous *z, struct pool *pool)
+{
+    const struct leaf *l = &z->step->lin[1];
+    for (int64_t to = 0; to < z->size; to++) {
+        struct buf *res = buf_new(pool, l->bytes);
+        memcpy(res->data, coll_operand(z, to, 1)->data, (size_t)l->bytes);
+        bool poisoned = false;
+        for (int64_t from = 0; from < z->size; from++) {
+            send_rows(z, from, to, res);
+            for (uint32_t k = 0; k < 6; k++)
+                poisoned |= coll_operand(z, from, k)->poison != NULL;
+        }
+        if (poisoned)
+            memset(shadow(res, l->count), 1, (size_t)l->count);
+        coll_give(z, to, 0, res);
     }
 }
 
@@ -624,7 +677,7 @@ static void compute_join(const struct rendezvous *z, const struct plan *p, struc
     memset(whole->data, 0, (size_t)l->bytes);
     for (int64_t m = z->size - 1; m >= 0; m--) {
         int64_t n;
-        const struct buf *part = operand_of(z, m, 0);
+        const struct buf *part = coll_operand(z, m, 0);
         struct box b = cut_box(&tmp, p->m->ir->shardings, z->coll->join, z->members[m]->partition,
                                &n),
                    back = b;
@@ -654,7 +707,7 @@ static void fill_others(struct device *dev, const struct step *s)
     }
 }
 
-static void rendezvous_compute(struct rendezvous *z, const struct plan *p, struct pool *pool)
+static void compute_at_once(struct rendezvous *z, const struct plan *p, struct pool *pool)
 {
     for (uint32_t k = 0; k < z->coll->nresults; k++)
         switch ((int)z->coll->kind) {
@@ -664,10 +717,25 @@ static void rendezvous_compute(struct rendezvous *z, const struct plan *p, struc
         case OP_ALL_TO_ALL: compute_all_to_all(z, k, pool); break;
         case OP_COLLECTIVE_PERMUTE: compute_permute(z, k, pool); break;
         case OP_CUSTOM_CALL: compute_join(z, p, pool); break;
+        case OP_RAGGED_ALL_TO_ALL: compute_ragged(z, pool); break;
         default: /* broadcast: the group's first sends */
             for (int64_t m = 0; m < z->size; m++)
-                give(z, m, k, buf_ref(operand_of(z, 0, k)));
+                coll_give(z, m, k, buf_ref(coll_operand(z, 0, k)));
         }
+}
+
+/* false: a planted fault ended the run. */
+static bool rendezvous_compute(struct run *r, struct rendezvous *z, struct pool *pool)
+{
+    if (r->watched && z->size > 1 && z->coll->kind != OP_CUSTOM_CALL &&
+        z->coll->kind != OP_RAGGED_ALL_TO_ALL) {
+        if (!move_chunks(r, z, pool))
+            return false;
+    } else {
+        compute_at_once(z, r->plan, pool);
+        if (r->watched)
+            trace_meet_plain(r, z);
+    }
     for (int64_t m = 0; m < z->size; m++) {
         struct device *dev = z->members[m];
         const struct step *s = z->steps[m];
@@ -676,12 +744,17 @@ static void rendezvous_compute(struct rendezvous *z, const struct plan *p, struc
         dev->steps++;
         dev->stack[dev->depth - 1].pc++;
     }
+    return true;
 }
 
 /* A device outside of every pair receives zeros and goes on. */
-static void alone(struct device *dev, const struct step *s)
+static void alone(struct run *r, struct device *dev, const struct step *s)
 {
     const struct coll *c = s->p;
+    if (r->watched) {
+        trace_event(r, dev, s, TRACE_COLLECTIVE, dev->clock, dev->clock + 1, NULL);
+        dev->clock++;
+    }
     for (uint32_t k = 0; k < c->nresults; k++)
         dev->slots[s->out[c->first_out + k]] = zeros(&dev->pool, &s->lin[k]);
     fill_others(dev, s);
@@ -695,7 +768,7 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
     const struct coll *c = s->p;
     int64_t group = c->group_of[dev->id], rank = c->rank_of[dev->id];
     if (group < 0) {
-        alone(dev, s);
+        alone(r, dev, s);
         return DEVICE_READY;
     }
     if (group >= r->plan->colls[c->index]->ngroups) {
@@ -730,7 +803,8 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
                  name_text(r->plan->m->ir, instr_at(r->plan->m, other->instr)->name));
         return DEVICE_PARKED;
     }
-    rendezvous_compute(z, r->plan, &dev->pool);
+    if (!rendezvous_compute(r, z, &dev->pool))
+        return DEVICE_PARKED;
     pthread_mutex_lock(&r->lock);
     for (int64_t m = 0; m < z->size; m++) {
         struct device *member = z->members[m];

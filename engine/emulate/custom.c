@@ -83,7 +83,7 @@ static bool lower_rotate(struct lowering *l)
 bool custom_call_known(const char *target)
 {
     return is_copy(target) || strcmp(target, "TopK") == 0 ||
-           strcmp(target, "_SPMDInternalOp_RotateRight") == 0;
+           strcmp(target, "_SPMDInternalOp_RotateRight") == 0 || lapack_known(target);
 }
 
 static bool is_boundary(const char *target)
@@ -151,6 +151,8 @@ bool lower_custom_call(struct lowering *l)
         return lower_topk(l);
     if (strcmp(target, "_SPMDInternalOp_RotateRight") == 0)
         return lower_rotate(l);
+    if (lapack_known(target))
+        return lower_lapack(l, target);
     if (!is_copy(target))
         return diag_error(l->d, l->m->source, l->i->at,
                           "cannot run custom call \"%s\": no kernel for it", target);

@@ -5,6 +5,7 @@
 #define GSPMD_EMULATE_EMULATE_H
 
 #include "base/tick.h"
+#include "emulate/trace.h"
 #include "ir/ir.h"
 #include "partition/partition.h"
 
@@ -38,11 +39,19 @@ struct run_options {
     int64_t max_bytes;      /* memory limit; 0: three quarters of physical memory */
     bool poison;            /* track that padding never reaches a result */
     uint64_t schedule_seed; /* tests: random order of runnable devices; 0: plain */
+    enum collective_algorithm collectives; /* hops of a traced run; never values */
+    struct trace *trace;                   /* filled, also when the run fails; NULL: no trace */
+    struct fault *faults;                  /* planted (trace.h); hit and when are set */
+    int nfaults;
 };
 
 /* Ops (and custom-call targets) of m reachable from its entry that have no kernel yet: names into
  * out, in a. 0: all can run. */
 int run_missing(const struct module *m, struct arena *a, const char ***out);
+
+/* An instruction whose values come from outside of the program (infeed, recv, rng): they are made up
+ * here, and nothing can be compared. None: there is none. */
+instr_id module_outside(const struct module *m);
 
 /* Per-device inputs and outputs: [ndevices][nleaves]. Leaves: of entry parameters in order, of the
  * result. */

@@ -1,5 +1,5 @@
 /* One device running its plan: kernels, calls, loops and branches on an explicit stack. */
-#include "emulate/internal.h"
+#include "emulate/collective.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -304,6 +304,16 @@ static void run_id(struct device *dev, const struct step *s)
     dev->slots[s->out[0]] = b;
 }
 
+static void run_rng_state(struct device *dev, const struct step *s)
+{
+    struct buf *b = buf_new(&dev->pool, s->lout[0].bytes);
+    uint64_t delta = (uint64_t) * (const int64_t *)s->p;
+    memcpy(b->data, dev->rng_state, sizeof dev->rng_state);
+    dev->rng_state[0] += delta;
+    dev->rng_state[1] += dev->rng_state[0] < delta;
+    dev->slots[s->out[0]] = b;
+}
+
 static void run_cut(struct run *r, struct device *dev, const struct step *s)
 {
     struct arena tmp = { 0 };
@@ -344,6 +354,16 @@ static void run_tap(struct run *r, struct device *dev, const struct step *s)
     arena_close(&tmp);
 }
 
+/* Tokens and taps take no time. */
+static void clock_step(struct run *r, struct device *dev, const struct step *s)
+{
+    if (s->kind == STEP_TAP || s->kind == STEP_TOKEN)
+        return;
+    int64_t cost = trace_cost(r->plan, s);
+    trace_event(r, dev, s, TRACE_COMPUTE, dev->clock, dev->clock + cost, NULL);
+    dev->clock += cost;
+}
+
 /* ---- the device ---------------------------------------------------------------------------------
  */
 
@@ -358,10 +378,13 @@ enum device_state device_run(struct run *r, struct device *dev)
             continue;
         }
         const struct step *s = &f->plan->steps[f->pc];
+        if (r->watched && f->phase == 0 && !watch_step(r, dev, s))
+            return DEVICE_DONE;
         switch ((enum step_kind)s->kind) {
         case STEP_KERNEL: step_run(r->plan, &dev->pool, dev->slots, s); break;
         case STEP_PARTITION_ID:
         case STEP_REPLICA_ID: run_id(dev, s); break;
+        case STEP_RNG_STATE: run_rng_state(dev, s); break;
         case STEP_WHILE: run_while(r, dev, f, s); continue;
         case STEP_CONDITIONAL:
         case STEP_CALL: run_call(r, dev, f, s); continue;
@@ -373,6 +396,8 @@ enum device_state device_run(struct run *r, struct device *dev)
         case STEP_TAP: run_tap(r, dev, s); break;
         case STEP_TOKEN: break;
         }
+        if (r->watched)
+            clock_step(r, dev, s);
         step_release(dev->slots, &dev->pool, s);
         dev->steps++;
         f->pc++;

@@ -239,6 +239,7 @@ enum step_kind {
     STEP_KERNEL,
     STEP_PARTITION_ID,
     STEP_REPLICA_ID,
+    STEP_RNG_STATE, /* a counter of the device, before its step is added */
     STEP_WHILE,
     STEP_CONDITIONAL,
     STEP_CALL,
@@ -393,6 +394,7 @@ bool custom_call_known(const char *target);
 /* A border of a manual region at which the shape changes. */
 bool custom_call_changes_shape(const struct module *m, instr_id id);
 bool op_has_kernel(enum op_kind op);
+bool op_is_outside(enum op_kind op);
 
 /* bound.c */
 void bound_moved(const struct step *s, double *const *eout, const double *const *ein,
@@ -444,6 +446,9 @@ struct observer {
     void *context;
 };
 
+struct tracer;
+struct logged;
+
 struct frame {
     const struct comp_plan *plan;
     uint32_t pc;
@@ -465,8 +470,17 @@ struct device {
     int64_t steps, loops;
     struct rendezvous *at; /* where it is parked */
     uint32_t *tap_count;
+    uint64_t rng_state[2];
     bool control_poisoned; /* a branch or a loop depended on padding */
     instr_id control_at;
+    /* traced runs and planted faults (trace.c) */
+    int64_t clock;
+    uint32_t *turn;   /* [ninstrs + 1] how often it has come to each instruction; NULL: not watched */
+    int64_t ticks[4]; /* by trace_kind */
+    int64_t hops_kept;
+    bool killed, log_cut;
+    struct arena log_arena;
+    VEC(struct logged) log;
 };
 
 /* Devices that meet in one collective of one group. Written under the run's lock, but for the last
@@ -501,6 +515,12 @@ struct run {
     instr_id fail_at;
     char fail_text[600];
     bool float_limit; /* a loop that ends on a comparison of floats did not end */
+    /* Watched runs: chunks move hop by hop, turns are counted. trace.c, move.c */
+    bool watched;
+    enum collective_algorithm how;
+    struct tracer *tracer; /* NULL: no record is kept */
+    struct fault *faults;  /* each is written by the worker that runs its device */
+    int nfaults;
 };
 
 /* Runs a device until it parks, ends or the run is stopped. */

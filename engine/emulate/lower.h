@@ -10,6 +10,10 @@ int64_t read_index(struct elem e, const void *p, int64_t i);
 void convert_elements(const struct ew *e, const void *in, void *out, int64_t n);
 void run_ew(const struct step *s, void *const *out, const void *const *in);
 
+/* lapack.c */
+bool lapack_known(const char *target);
+bool lower_lapack(struct lowering *l, const char *target);
+
 /* One box per operand. */
 struct move {
     struct box box;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "emulate/collective.h"
 #include "emulate/run.h"
 
 static const struct span nowhere = { 0, 0 };
@@ -151,6 +152,7 @@ static void devices_make(struct run *r, const struct tensor *in, int64_t nin,
             dev->tap_count = ARENA_ARRAY(&r->arena, uint32_t, module_ninstrs(p->m) + 1);
         dev->stack[0].plan = p->entry;
         dev->depth = 1;
+        dev->rng_state[0] = 0x7012395; /* what XLA starts with */
         for (int64_t k = 0; k < p->consts.n; k++)
             dev->slots[p->consts.v[k].slot] = p->consts.v[k].buf;
         for (int64_t k = 0; k < nin; k++) {
@@ -241,6 +243,8 @@ static bool run_inside(struct run *r, const struct tensor *in, int64_t nin,
 {
     devices_make(r, in, nin, o);
     rendezvous_make(r);
+    if (r->watched)
+        trace_begin(r, o->trace);
     bool ok = schedule_run(r, o->threads, tick, d) && outputs_take(r, out, d) &&
               (!more || !more->bounds || bounds_take(r, more->bounds, d));
     for (int64_t k = 0; k < r->ndevices; k++)
@@ -261,7 +265,7 @@ static bool run_protected(struct run *r, const struct tensor *in, int64_t nin,
     return diag_error(d, NULL, nowhere, "%s", f.text);
 }
 
-#define DEFAULT_LOOPS ((int64_t)1 << 32)
+#define DEFAULT_LOOPS ((int64_t)1 << 28)
 
 bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
               const struct run_options *o, const struct run_more *more, struct run_result *out,
@@ -274,11 +278,17 @@ bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
     struct run r = { .plan = p, .ndevices = p->ndevices, .random = o->schedule_seed };
     r.observer = more ? more->observer : NULL;
     r.max_float_loops = more ? more->max_float_loops : 0;
+    r.how = o->collectives;
+    r.faults = o->faults;
+    r.nfaults = o->nfaults;
+    r.watched = o->trace || o->nfaults;
     r.max_loops = o->max_steps > 0 ? o->max_steps : DEFAULT_LOOPS;
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.work, NULL);
     pthread_cond_init(&r.idle, NULL);
     bool ok = run_protected(&r, inputs, nin, o, more, out, tick, d);
+    if (r.watched && r.devices && o->trace)
+        trace_end(&r, o->trace);
     if (more && more->float_limit)
         *more->float_limit = r.float_limit;
     for (int64_t k = 0; more && more->control && k < p->ndevices && r.devices; k++)

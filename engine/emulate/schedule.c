@@ -111,7 +111,7 @@ static void *work(void *context)
 static const char *where(const struct run *r, const struct device *dev)
 {
     if (dev->state == DEVICE_DONE)
-        return "has ended";
+        return dev->killed ? "was killed" : "has ended";
     const struct frame *f = &dev->stack[dev->depth - 1];
     return name_text(r->plan->m->ir, instr_at(r->plan->m, f->plan->steps[f->pc].instr)->name);
 }
@@ -160,6 +160,16 @@ static void report_deadlock(const struct run *r, struct diag *d)
     if (shown > 16)
         diag_note(d, NULL, (struct span){ 0, 0 }, "and %" PRId64 " more groups", shown - 16);
     arena_close(&tmp);
+}
+
+/* A device was killed and nobody waits for it: its results are missing all the same. */
+static bool report_killed(const struct run *r, const struct device *dev, struct diag *d)
+{
+    const struct module *m = r->plan->m;
+    const struct frame *f = &dev->stack[dev->depth - 1];
+    const struct instr *i = instr_at(m, f->plan->steps[f->pc].instr);
+    return diag_error(d, m->source, i->at, "device %" PRId64 " was killed at %s: its results are missing",
+                      dev->id, name_text(m->ir, i->name));
 }
 
 /* ---- the run ------------------------------------------------------------------------------------
@@ -221,5 +231,8 @@ bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d)
         report_deadlock(r, d);
         return false;
     }
+    for (int64_t k = 0; k < r->ndevices; k++)
+        if (r->devices[k].killed)
+            return report_killed(r, &r->devices[k], d);
     return true;
 }

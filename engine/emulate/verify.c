@@ -407,6 +407,13 @@ bool verify_program(const struct propagation *pr, const struct program *p, enum 
                     uint64_t seed, int threads, struct verify_result *out, struct tick *tick,
                     struct diag *d)
 {
+    instr_id outside = module_outside(pr->graph->module);
+    if (outside.i) {
+        const struct instr *i = instr_at(pr->graph->module, outside);
+        return diag_error(d, pr->graph->module->source, i->at,
+                          "%s takes values from outside of the program (%s): no two runs can be compared",
+                          name_text(pr->graph->module->ir, i->name), op_name((enum op_kind)i->op));
+    }
     *out = (struct verify_result){ .devices = p->num_partitions, .seed = seed, .mode = mode };
     struct verifying v = {
         .pr = pr, .p = p, .mode = mode, .threads = threads, .out = out, .tick = tick, .d = d

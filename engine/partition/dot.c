@@ -102,6 +102,8 @@ static instr_id apply_step(struct product *p, const struct product_step *step, i
     struct spmd *s = p->s;
     struct group_set *inside = s->groups;
     s->groups = step->set;
+    for (int i = 0; step->slice.i && i < step->n; i++)
+        p->cut_twice = p->cut_twice || node_shape(s, x)->dims[step->dims[i]] != step->whole[i];
     comp_id add = adder(s, node_shape(s, x)->dtype);
     x = emit_reduce_along(s, x, add, step->outer, step->n, step->dims);
     if (step->slice.i) {
@@ -450,7 +452,7 @@ struct pval product_partition(struct product *p, struct pval l, struct pval r, s
 
 /* ---- the handler -------------------------------------------------------------------------------- */
 
-static void add_dim(struct product *p, enum product_class c, int l, int r, int o)
+void product_add_dim(struct product *p, enum product_class c, int l, int r, int o)
 {
     p->dims[c][p->n[c]++] = (struct product_dim){ { l, r, o } };
 }
@@ -461,13 +463,13 @@ static void dot_classes(struct product *p)
     instr_dot_dims(p->s->src, p->source, &d);
     int o = 0;
     for (int i = 0; i < d.nbatch; i++)
-        add_dim(p, BATCH, d.lhs_batch[i], d.rhs_batch[i], o++);
+        product_add_dim(p, BATCH, d.lhs_batch[i], d.rhs_batch[i], o++);
     for (int i = 0; i < d.nlhs_free; i++)
-        add_dim(p, LFREE, d.lhs_free[i], -1, o++);
+        product_add_dim(p, LFREE, d.lhs_free[i], -1, o++);
     for (int i = 0; i < d.nrhs_free; i++)
-        add_dim(p, RFREE, -1, d.rhs_free[i], o++);
+        product_add_dim(p, RFREE, -1, d.rhs_free[i], o++);
     for (int i = 0; i < d.ncontract; i++)
-        add_dim(p, CONTRACT, d.lhs_contract[i], d.rhs_contract[i], -1);
+        product_add_dim(p, CONTRACT, d.lhs_contract[i], d.rhs_contract[i], -1);
 }
 
 void partition_dot(struct spmd *s, instr_id source)

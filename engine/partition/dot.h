@@ -20,6 +20,7 @@ struct product_step {
     sharding_id outer;     /* Z, or the lhs when nothing is sliced */
     sharding_id slice;     /* what the sum is cut to; none */
     int n, dims[OPS_MAX_RANK];
+    int64_t whole[OPS_MAX_RANK]; /* of the dims that are cut: their size before */
     int rep_axis; /* axis of Z to sum along afterwards; -1: none */
 };
 
@@ -34,7 +35,24 @@ struct product {
     const struct window_dim *window; /* convolution: one a spatial dimension, in its order */
     int nwindow;
     int nsteps;
+    bool cut_twice; /* a step met a local product that has only a part of what it cuts */
     struct product_step steps[OPS_MAX_RANK];
+    int loops; /* windowed loops made so far (S-189) */
+};
+
+/* Dims of a class that two sides share, in the order of the class. */
+struct choice {
+    int n;
+    int own[OPS_MAX_RANK], other[OPS_MAX_RANK];
+};
+
+/* The product that is left inside groups. */
+struct inner_product {
+    struct sharding_group groups; /* the output's; of a contracting grouping: the lhs's */
+    struct pval l, r;
+    shape_id base;
+    sharding_id out;
+    int64_t n;
 };
 
 /* The product on local operands. window: the spatial windows in force (convolution); NULL. */
@@ -52,6 +70,23 @@ bool product_group_free(struct product *p, struct pval l, struct pval r, shape_i
                         sharding_id out, int64_t n, bool strict, struct pval *res); /* S-177 */
 bool product_group_contract(struct product *p, struct pval l, struct pval r, shape_id base,
                             sharding_id out, int64_t n, bool strict, struct pval *res); /* S-180 */
+/* S-178, S-181 up to the groups: what is left inside. false: not this way. */
+struct choice product_choice(const struct product *p, enum product_class c, int own, int other);
+bool product_free_inside(struct product *p, struct pval l, struct pval r, shape_id base,
+                         sharding_id out, int64_t n, bool strict, int side, const struct choice *c,
+                         struct inner_product *in);
+/* As if nothing of the output were cut. */
+bool product_contract_inside(struct product *p, struct pval l, struct pval r, shape_id base,
+                             sharding_id out, int64_t n, bool strict, const struct choice *c,
+                             struct inner_product *in);
+
+/* Whether S-183 takes the product for a loop. */
+bool product_is_windowed(struct product *p, struct pval l, struct pval r, shape_id base,
+                         sharding_id out, int64_t n);
+/* S-186: with choose_faster, which operand to match of two that could be (LHS, RHS), -1: no
+ * preference; S-187: -2: contracting dims are grouped first. */
+int product_faster_side(struct product *p, struct pval l, struct pval r, shape_id base,
+                        sharding_id out, int64_t n, bool strict, bool left, bool right);
 /* S-183: a loop; false: not accepted. */
 bool product_windowed(struct product *p, struct pval l, struct pval r, shape_id base,
                       sharding_id out, int64_t n, struct pval *res);
@@ -75,6 +110,7 @@ sharding_id product_map(struct product *p, sharding_id sh, int from, int to);
 /* S-36 */
 sharding_id product_infer(struct product *p, sharding_id out, sharding_id other, int which,
                           bool use_other);
+void product_add_dim(struct product *p, enum product_class c, int l, int r, int o);
 /* The dims of a class on one side; how many. */
 int product_dims(const struct product *p, enum product_class c, int side, int *dims);
 struct pval mask_zero(struct spmd *s, struct pval v, uint64_t skip);

@@ -13,12 +13,6 @@ static int64_t groups_of(const struct sharding_group *g)
     return n;
 }
 
-/* The counts of sh, with those of the dims of class c that are chosen replaced by another side's. */
-struct choice {
-    int n;
-    int own[OPS_MAX_RANK], other[OPS_MAX_RANK];
-};
-
 static struct choice choose(const struct product *p, enum product_class c, int own, int other)
 {
     struct choice x = { 0 };
@@ -30,6 +24,11 @@ static struct choice choose(const struct product *p, enum product_class c, int o
         x.other[x.n++] = d->side[other];
     }
     return x;
+}
+
+struct choice product_choice(const struct product *p, enum product_class c, int own, int other)
+{
+    return choose(p, c, own, other);
 }
 
 /* sh's device order over its counts with the chosen dims' replaced by those of ref. none: the number
@@ -265,9 +264,9 @@ static struct pval other_inside(struct product *p, struct pval x, int xside,
     return (struct pval){ x.local, x.base, g->inner };
 }
 
-static bool group_free(struct product *p, struct pval l, struct pval r, shape_id base,
-                       sharding_id out, int64_t n, bool strict, int side, const struct choice *c,
-                       struct pval *res)
+bool product_free_inside(struct product *p, struct pval l, struct pval r, shape_id base,
+                         sharding_id out, int64_t n, bool strict, int side, const struct choice *c,
+                         struct inner_product *in)
 {
     struct spmd *s = p->s;
     int xside = side == LHS ? RHS : LHS;
@@ -304,11 +303,23 @@ static bool group_free(struct product *p, struct pval l, struct pval r, shape_id
     }
     m = reshard(s, m, aligned);
     struct pval mi = inside(s, m, &gm);
-    groups_enter(s, go.groups);
-    struct pval y = product_partition(p, side == LHS ? mi : xi, side == LHS ? xi : mi,
-                                      per_group_base(s, base, &go), go.inner, n / groups_of(&go));
+    *in = (struct inner_product){ go, side == LHS ? mi : xi, side == LHS ? xi : mi,
+                                  per_group_base(s, base, &go), go.inner, n / groups_of(&go) };
+    return true;
+}
+
+static bool group_free(struct product *p, struct pval l, struct pval r, shape_id base,
+                       sharding_id out, int64_t n, bool strict, int side, const struct choice *c,
+                       struct pval *res)
+{
+    struct spmd *s = p->s;
+    struct inner_product in;
+    if (!product_free_inside(p, l, r, base, out, n, strict, side, c, &in))
+        return false;
+    groups_enter(s, in.groups.groups);
+    struct pval y = product_partition(p, in.l, in.r, in.base, in.out, in.n);
     groups_leave(s);
-    *res = reshard(s, pval_make(s, y.local, base, sharding_ungroup(s->sh, &go)), out);
+    *res = reshard(s, pval_make(s, y.local, base, sharding_ungroup(s->sh, &in.groups)), out);
     return true;
 }
 
@@ -337,7 +348,12 @@ bool product_group_free(struct product *p, struct pval l, struct pval r, shape_i
     struct choice c;
     int side;
     if (fl || fr) {
+        int faster = product_faster_side(p, l, r, base, out, n, strict, fl, fr);
+        if (faster == -2)
+            return false;
         bool left = fl && (!fr || ll * local_bytes(s, r) < rr * local_bytes(s, l));
+        if (faster >= 0)
+            left = faster == LHS;
         side = left ? LHS : RHS;
         c = choose(p, free_class(side), side, OUTPUT);
     } else if (ll > 1 && ol > 1) {
@@ -450,7 +466,7 @@ static bool cut_twice(struct product *p, const struct contract_output *o, shardi
 
 /* The step that sums across the groups, S-181, 4. */
 static void push_step(struct product *p, const struct contract_output *o, sharding_id lhs,
-                      const struct choice *c)
+                      shape_id base, const struct choice *c)
 {
     struct spmd *s = p->s;
     INVARIANT(p->nsteps < OPS_MAX_RANK, "contracting groups nested too deep");
@@ -467,16 +483,57 @@ static void push_step(struct product *p, const struct contract_output *o, shardi
     memcpy(st->dims, o->dims, sizeof st->dims);
     if (o->n > 0)
         st->slice = sharding_replicate_except(s->sh, o->outer, o->n, o->dims);
+    for (int i = 0; i < o->n; i++)
+        st->whole[i] = shape_get(s->ir, base)->dims[o->dims[i]];
     if (o->rep)
         st->rep_axis = sharding_rep_axis(s->sh, o->outer);
 }
 
-static bool group_contract(struct product *p, struct pval l, struct pval r, shape_id base,
-                           sharding_id final, int64_t n, bool strict, const struct choice *c,
-                           struct pval *res)
+/* The product inside the groups, summed across them. */
+static struct pval inside_contract(struct product *p, struct pval l, struct pval r, shape_id base,
+                                   const struct sharding_group *gl, const struct sharding_group *gr,
+                                   sharding_id out, int64_t n, const struct contract_output *o,
+                                   const struct choice *c)
+{
+    struct spmd *s = p->s;
+    shape_id inner_base = base;
+    if (o->n > 0)
+        inner_base = shard_shape(s, base, sharding_replicate_except(s->sh, out, o->n, o->dims));
+    push_step(p, o, l.sharding, base, c);
+    groups_enter(s, gl->groups);
+    struct pval x = product_partition(p, inside(s, l, gl), inside(s, r, gr), inner_base, o->inner,
+                                      n / groups_of(gl));
+    groups_leave(s);
+    p->nsteps--;
+    return pval_make(s, x.local, base, o->outer);
+}
+
+/* The same where an operand is tiled on a dim that the sum is cut on: right when the product inside
+ * has that dim whole all the same, and only then. */
+static bool try_contract(struct product *p, struct pval l, struct pval r, shape_id base,
+                         const struct sharding_group *gl, const struct sharding_group *gr,
+                         sharding_id out, int64_t n, const struct contract_output *o,
+                         const struct choice *c, struct pval *res)
+{
+    bool outer = p->cut_twice;
+    int64_t remats = p->s->remats.n;
+    p->cut_twice = false;
+    *res = inside_contract(p, l, r, base, gl, gr, out, n, o, c);
+    bool right = !p->cut_twice;
+    p->cut_twice = outer;
+    if (!right)
+        p->s->remats.n = remats;
+    return right;
+}
+
+/* S-181, 1 and 2: the operands tiled alike on the chosen dims, zero in their padding. */
+static bool contract_operands(struct product *p, bool strict, const struct choice *c,
+                              struct pval *lhs, struct pval *rhs, struct sharding_group *groups_l,
+                              struct sharding_group *groups_r)
 {
     struct spmd *s = p->s;
     struct sharding_group gl, gr;
+    struct pval l = *lhs, r = *rhs;
     bool right_moves = local_bytes(s, l) > local_bytes(s, r);
     if (right_moves) {
         sharding_id t = with_counts_of(p, r.sharding, c->other, l.sharding, c->own, c->n);
@@ -506,30 +563,88 @@ static bool group_contract(struct product *p, struct pval l, struct pval r, shap
         lbits |= bit(c->own[i]);
         rbits |= bit(c->other[i]);
     }
-    l = mask_zero(s, l, ~lbits);
-    r = mask_zero(s, r, ~rbits);
+    *lhs = mask_zero(s, l, ~lbits);
+    *rhs = mask_zero(s, r, ~rbits);
+    *groups_l = gl;
+    *groups_r = gr;
+    return true;
+}
 
+bool product_contract_inside(struct product *p, struct pval l, struct pval r, shape_id base,
+                             sharding_id out, int64_t n, bool strict, const struct choice *c,
+                             struct inner_product *in)
+{
+    struct sharding_group gr;
+    if (!contract_operands(p, strict, c, &l, &r, &in->groups, &gr))
+        return false;
+    struct spmd *s = p->s;
+    int64_t count = groups_of(&in->groups);
+    struct contract_output o;
+    contract_output(p, output_of_operand(p, &in->groups, &gr, base, out, count), &in->groups, count,
+                    &o);
+    in->l = inside(s, l, &in->groups);
+    in->r = inside(s, r, &gr);
+    in->base = base;
+    in->out = o.inner;
+    in->n = n / count;
+    return true;
+}
+
+/* With choose_faster: a loop inside the groups that makes the whole result, summed afterwards. */
+static bool sum_after_loop(struct product *p, struct pval l, struct pval r, shape_id base,
+                           const struct sharding_group *gl, const struct sharding_group *gr,
+                           int64_t n, const struct contract_output *o, const struct choice *c,
+                           struct pval *res)
+{
+    struct spmd *s = p->s;
+    if (!s->opt->choose_faster_windowed_einsum || o->n == 0)
+        return false;
+    int before = p->loops;
+    int64_t remats = s->remats.n;
+    groups_enter(s, gl->groups);
+    struct pval x = product_partition(p, inside(s, l, gl), inside(s, r, gr), base, o->inner,
+                                      n / groups_of(gl));
+    groups_leave(s);
+    if (p->loops == before) { /* dead */
+        s->remats.n = remats;
+        return false;
+    }
+    const char *old = because(s, "partial sums of the contracting dimension (S-181)");
+    enum dtype t = node_shape(s, x.local)->dtype;
+    comp_id add = binary_computation(s, t == DTYPE_PRED ? OP_OR : OP_ADD, t);
+    instr_id y = emit_reduce_along(s, x.local, add, l.sharding, c->n, c->own);
+    s->reason = old;
+    *res = pval_make(s, y, base, sharding_replicate_dims(s->sh, o->outer, o->n, o->dims));
+    return true;
+}
+
+static bool group_contract(struct product *p, struct pval l, struct pval r, shape_id base,
+                           sharding_id final, int64_t n, bool strict, const struct choice *c,
+                           struct pval *res)
+{
+    struct spmd *s = p->s;
+    struct sharding_group gl, gr;
+    if (!contract_operands(p, strict, c, &l, &r, &gl, &gr))
+        return false;
     int64_t count = groups_of(&gl);
     sharding_id out = output_of_operand(p, &gl, &gr, base, final, count);
     struct contract_output o;
     contract_output(p, out, &gl, count, &o);
-    if (cut_twice(p, &o, gl.inner, gr.inner)) {
+    if (sum_after_loop(p, l, r, base, &gl, &gr, n, &o, c, res)) {
+        *res = reshard(s, *res, final);
+        return true;
+    }
+    if (!cut_twice(p, &o, gl.inner, gr.inner)) {
+        *res = inside_contract(p, l, r, base, &gl, &gr, out, n, &o, c);
+    } else if (!try_contract(p, l, r, base, &gl, &gr, out, n, &o, c, res)) {
         bool by_left = !sharding_is_replicated(s->sh, gl.inner);
         out = natural_output(p, by_left ? &gl : &gr, by_left ? LHS : RHS);
         contract_output(p, out.i ? out : sharding_replicated(s->sh), &gl, count, &o);
         if (cut_twice(p, &o, gl.inner, gr.inner))
             contract_output(p, sharding_replicated(s->sh), &gl, count, &o);
+        *res = inside_contract(p, l, r, base, &gl, &gr, out, n, &o, c);
     }
-    shape_id inner_base = base;
-    if (o.n > 0)
-        inner_base = shard_shape(s, base, sharding_replicate_except(s->sh, out, o.n, o.dims));
-    push_step(p, &o, l.sharding, c);
-    groups_enter(s, gl.groups);
-    struct pval x = product_partition(p, inside(s, l, &gl), inside(s, r, &gr), inner_base, o.inner,
-                                      n / count);
-    groups_leave(s);
-    p->nsteps--;
-    *res = reshard(s, pval_make(s, x.local, base, o.outer), final);
+    *res = reshard(s, *res, final);
     return true;
 }
 

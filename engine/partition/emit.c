@@ -701,7 +701,7 @@ instr_id emit_dynamic_slice(struct spmd *s, instr_id x, const instr_id *starts,
         return x; /* any start is clamped to 0 */
     instr_id ops[RANK_ROOM + 1];
     INVARIANT(sh->rank <= RANK_ROOM, "dynamic-slice of rank %d", sh->rank);
-    ops[0] = x;
+    ops[0] = bounded_piece(s, x);
     for (int i = 0; i < sh->rank; i++) {
         INVARIANT(sizes[i] <= sh->dims[i], "dynamic-slice of %" PRId64 " in %" PRId64, sizes[i],
                   sh->dims[i]);

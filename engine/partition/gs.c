@@ -359,9 +359,14 @@ static struct cost try_strategy(struct gs *g, const struct gs_state *st, gs_stra
     const struct cost worst = { INT64_MAX, INT64_MAX };
     struct pval *res = ARENA_ARRAY(&g->s->arena, struct pval, g->n);
     uint32_t first = module_ninstrs(g->s->out);
+    int64_t remats = g->s->remats.n;
+    /* Nothing that is there already may make a strategy look cheaper than it is. */
+    g->s->epoch = ++g->s->epochs;
     g->dry = true;
     bool ok = f(g, st, res);
     g->dry = false;
+    g->s->epoch = 0;
+    g->s->remats.n = remats;
     if (!ok)
         return worst;
     struct cost c = cone_cost(g, res, first);

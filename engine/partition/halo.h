@@ -52,6 +52,7 @@ struct halo_spec {
     int64_t low;         /* E: explicit padding in front of the whole dimension */
     int64_t padded;      /* its size with all padding */
     int64_t want;        /* W */
+    int64_t shard;       /* size of a shard before a part of it was cut off (S-103); 0: as it is */
     struct ofs offset;   /* start of a shard's piece in the padded dimension */
     instr_id pad;        /* scalar */
     bool mask, force;

@@ -2,9 +2,9 @@
  *
  * Files: partition.c (driver, S-114..S-127), rewrite.c (S-120..S-122), value.c (pval, masks, offsets,
  * S-49..S-53, S-16..S-19), emit.c (nodes), collective.c (collectives, device groups, S-37..S-63),
- * reshard.c, reshard_a2a.c and replicate.c (S-65..S-91), control.c (S-153..S-166, manual regions),
+ * reshard.c, reshard_a2a.c and replicate.c (S-65..S-91), best*.c (partitioner=best), control.c (S-153..S-166, manual regions),
  * rotate.c, topk.c, cleanup.c (S-118), full.c (S-225..S-228), finish.c (the module handed over),
- * list.c (collectives_list), moving.c -- and the op families: elementwise.c (S-128..S-136),
+ * list.c (collectives_list), moving.c, bounded.c -- and the op families: elementwise.c (S-128..S-136),
  * reshape.c, slice.c, window.c, halo.c (S-92..S-113), reduce.c, sort.c, dot.c, conv.c, gs.c (gather,
  * scatter), ...
  */
@@ -64,8 +64,9 @@ struct spmd {
     struct map nodes;              /* hash-consing of glue: key -> node */
     struct map values;             /* source instr -> 1 + index of its pval, one map a computation */
     VEC(struct pval) pvals;
-    struct intern reshard_keys;    /* (groups, local, from, base, to) -> id */
+    struct intern reshard_keys;    /* (groups, local, from, base, to, epoch) -> id */
     VEC(struct pval) reshards;     /* by id */
+    uint32_t epoch, epochs;        /* of reshards: a dry run has its own, 0 otherwise; given so far */
     struct map known_equal;        /* node -> bit set of dims along which all elements are equal, S-53 */
     struct map copied;             /* source computation -> copy in out */
     struct map reducers;           /* (op, dtype) -> computation */
@@ -75,6 +76,7 @@ struct spmd {
     sharding_id note_from, note_to; /* of the reshard under way, for notes */
     int depth;                     /* nesting of partition_computation */
     struct map callers;            /* gs_parallel.c: computation -> its while or conditional, in src */
+    struct best_run *best;         /* partitioner=best: best_emit.h; NULL: as XLA */
     struct map shifts;             /* halo.c: permutes made, (operand, ring, distance) -> node */
 };
 
@@ -119,6 +121,8 @@ instr_id emit_pad(struct spmd *s, instr_id x, instr_id value, const int64_t *low
                   const int64_t *high, const int64_t *interior /* NULL: 0 */);
 instr_id emit_dynamic_slice(struct spmd *s, instr_id x, const instr_id *starts /* s32 scalars */,
                             const int64_t *sizes);
+/* x, or where it is one slice whose start the program computes, that with its start clamped. */
+instr_id bounded_piece(struct spmd *s, instr_id x);
 instr_id emit_concat(struct spmd *s, int64_t n, const instr_id *xs, int dim);
 instr_id emit_iota(struct spmd *s, enum dtype t, int rank, const int64_t *dims, int dim);
 instr_id emit_select(struct spmd *s, instr_id pred, instr_id a, instr_id b); /* scalar pred is broadcast */
@@ -268,6 +272,14 @@ void cleanup_run(struct spmd *s, comp_id entry);             /* S-118, cleanup.c
 void rewrite_patterns(struct spmd *s);                       /* S-120..S-122, rewrite.c */
 bool program_finish(struct spmd *s, comp_id entry);          /* renumber into the final module */
 void full_passes(struct spmd *s, comp_id entry);             /* full.c: S-225.. */
+
+/* partitioner=best, best.c. best_rejected: a node of a trial that was not taken. */
+bool best_rejected(const struct spmd *s, instr_id n);
+struct program *best_program(const struct propagation *p, const struct partition_options *o,
+                             struct tick *tick, struct diag *d);
+/* One run; plain: instructions of the working graph for which best decides nothing. */
+struct program *partition_as(const struct propagation *p, const struct partition_options *o,
+                             const bool *plain, struct tick *tick, struct diag *d);
 
 /* Partitions computation c of the source with the given root sharding; parameters' shardings are
  * those of its parameter instructions. A fresh computation of out. */

@@ -155,22 +155,36 @@ static int dimension_of(const struct instr *in)
     return n ? (int)d[0] : (int)instr_int(in, ATTR_SPLIT_DIMENSION, -1);
 }
 
+static void read_members(const struct lister *l, const struct instr *in, struct collective *c)
+{
+    if (c->kind == OP_COLLECTIVE_PERMUTE) {
+        const struct attr *a = instr_attr(in, ATTR_SOURCE_TARGET_PAIRS);
+        if (a && a->type == ATTR_TYPE_PAIRS) {
+            c->pairs = a->pairs;
+            c->group_size = moving(l, a->pairs);
+        }
+    } else {
+        read_groups(l, in, c);
+        c->dimension = dimension_of(in);
+    }
+}
+
+int64_t collective_bytes(const struct module *m, int64_t num_partitions, instr_id id)
+{
+    struct lister l = { .m = m, .np = max_i64(num_partitions, 1), .nr = 1 };
+    const struct instr *in = instr_at(m, id);
+    struct collective c = { .instr = id, .kind = plain((enum op_kind)in->op) };
+    read_members(&l, in, &c);
+    return bytes_of(&l, in, c.kind, c.group_size, 1);
+}
+
 static void one(struct lister *l, comp_id comp, instr_id id)
 {
     const struct instr *in = instr_at(l->m, id);
     struct collective c = { .instr = id, .kind = plain((enum op_kind)in->op), .dimension = -1,
                             .trip_count = l->trips[comp.i], .trip_known = l->known[comp.i],
                             .branch = l->branch[comp.i] };
-    if (c.kind == OP_COLLECTIVE_PERMUTE) {
-        const struct attr *a = instr_attr(in, ATTR_SOURCE_TARGET_PAIRS);
-        if (a && a->type == ATTR_TYPE_PAIRS) {
-            c.pairs = a->pairs;
-            c.group_size = moving(l, a->pairs);
-        }
-    } else {
-        read_groups(l, in, &c);
-        c.dimension = dimension_of(in);
-    }
+    read_members(l, in, &c);
     c.bytes = bytes_of(l, in, c.kind, c.group_size, c.trip_count);
     if (!add_ok(l->total[comp.i], c.bytes, &l->total[comp.i]))
         l->total[comp.i] = INT64_MAX;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "partition/best_emit.h"
 
 void partition_options_default(struct partition_options *o)
 {
@@ -599,8 +600,31 @@ static bool guarded(struct spmd *s, struct fail_frame *f)
     return ok;
 }
 
+static void best_open(struct spmd *s, const bool *plain)
+{
+    if (!s->opt->best)
+        return;
+    s->best = ARENA_NEW(&s->arena, struct best_run);
+    s->best->plain = plain;
+}
+
+static void best_close(struct spmd *s)
+{
+    if (!s->best)
+        return;
+    s->prog->nbest = s->best->notes.n;
+    s->prog->bests = arena_copy(&s->prog->arena, s->best->notes.v, s->best->notes.n,
+                                sizeof *s->best->notes.v);
+}
+
 struct program *partition(const struct propagation *p, const struct partition_options *o,
                           struct tick *tick, struct diag *d)
+{
+    return o->best ? best_program(p, o, tick, d) : partition_as(p, o, NULL, tick, d);
+}
+
+struct program *partition_as(const struct propagation *p, const struct partition_options *o,
+                             const bool *plain, struct tick *tick, struct diag *d)
 {
     struct program *prog = calloc(1, sizeof *prog);
     if (!prog)
@@ -613,10 +637,13 @@ struct program *partition(const struct propagation *p, const struct partition_op
                       .opt = o, .tick = tick, .diag = d };
     const char *stage = d ? diag_stage(d, "partition") : NULL;
     spmd_open(&s);
+    best_open(&s, plain);
     struct module *scratch = s.out = module_new(src->ir, src->name);
     prog->module = scratch;
     struct fail_frame f;
     bool ok = guarded(&s, &f);
+    if (ok)
+        best_close(&s);
     if (s.src != src)
         module_free((struct module *)(uintptr_t)s.src);
     arena_close(&s.arena);

@@ -16,6 +16,7 @@ struct partition_options {
     int64_t replica_count;     /* 0 = 1 */
     bool all_gather;           /* off: gather by dynamic-update-slice and all-reduce (S-68) */
     int64_t windowed_einsum_mib; /* threshold; 100000 = off */
+    int64_t windowed_total_bytes; /* > 0: both operands together need as much, in place of that one */
     bool bidirectional, unroll;
     bool halo_always_on_lhs;   /* conv_halo_exchange_always_on_lhs */
     bool choose_faster_windowed_einsum;
@@ -40,6 +41,14 @@ struct remat_note {
     const char *reason;
 };
 
+/* What partitioner=best did otherwise than XLA. */
+struct best_note {
+    instr_id source;       /* instruction of the working graph that it serves */
+    sharding_id from, to;  /* of a reshard; none: a way to compute the instruction */
+    const char *plan;      /* "all-to-all, then all-gather"; the program's */
+    int64_t bytes, xla_bytes;
+};
+
 struct program {
     struct module *module;      /* owned; shapes are one device's */
     struct node_note *notes;    /* [ninstrs + 1] */
@@ -53,6 +62,10 @@ struct program {
     shape_id result_shape;      /* global */
     int64_t num_partitions;
     int64_t nodes;              /* counters for tests */
+    bool best;                  /* made with partitioner=best; then: */
+    int64_t best_bytes, xla_bytes, xla_collectives; /* of this program, of XLA's */
+    int64_t nbest;
+    struct best_note *bests;
     struct arena arena;
 };
 

@@ -48,22 +48,22 @@ static int64_t round_up(int64_t a, int64_t b)
 /* ---- the cache, S-72 ---------------------------------------------------------------------------------- */
 
 struct reshard_key {
-    uint32_t groups, local, from, base, to;
+    uint32_t groups, local, from, base, to, epoch;
 };
 
 bool reshard_cache_get(struct spmd *s, struct pval v, sharding_id to, struct pval *out)
 {
-    struct reshard_key k = { s->groups->number, v.local.i, v.sharding.i, v.base.i, to.i };
+    struct reshard_key k = { s->groups->number, v.local.i, v.sharding.i, v.base.i, to.i, s->epoch };
     uint32_t id = intern_find(&s->reshard_keys, &k, sizeof k);
     if (!id)
         return false;
     *out = s->reshards.v[id];
-    return true;
+    return !best_rejected(s, out->local);
 }
 
 void reshard_cache_put(struct spmd *s, struct pval v, sharding_id to, struct pval r)
 {
-    struct reshard_key k = { s->groups->number, v.local.i, v.sharding.i, v.base.i, to.i };
+    struct reshard_key k = { s->groups->number, v.local.i, v.sharding.i, v.base.i, to.i, s->epoch };
     uint32_t id = intern_put(&s->reshard_keys, &k, sizeof k);
     while (s->reshards.n <= (int64_t)id)
         vec_push(&s->arena, &s->reshards, (struct pval){ 0 });
@@ -641,6 +641,11 @@ static struct pval uncached(struct spmd *s, struct pval v, sharding_id target, i
     return reshard(s, replicate(s, v), target);
 }
 
+struct pval reshard_as_xla(struct spmd *s, struct pval v, sharding_id target, instr_id pad)
+{
+    return uncached(s, v, target, pad, true);
+}
+
 static bool cacheable(const struct spmd *s, struct pval v)
 {
     return base_shape(s, v)->kind == SHAPE_ARRAY;
@@ -662,7 +667,7 @@ struct pval reshard_padded(struct spmd *s, struct pval v, sharding_id target, in
         s->reason = "resharding (S-73)";
     s->note_from = v.sharding;
     s->note_to = target;
-    r = uncached(s, v, target, pad, true);
+    r = s->best ? best_reshard(s, v, target, pad) : uncached(s, v, target, pad, true);
     s->reason = old;
     s->note_from = from0;
     s->note_to = to0;

@@ -19,6 +19,9 @@ sharding_id sharding_of_tiles(struct spmd *s, struct tiling a, int rank);
 shape_id base_with(struct spmd *s, shape_id base, int dim, int64_t size);
 bool can_permute(const struct spmd *s, sharding_id from, sharding_id to);
 struct pval permute(struct spmd *s, struct pval v, sharding_id to);
+/* S-73, whatever partitioner= says; and the cheaper of it and a plan (best.c). */
+struct pval reshard_as_xla(struct spmd *s, struct pval v, sharding_id target, instr_id pad);
+struct pval best_reshard(struct spmd *s, struct pval v, sharding_id target, instr_id pad);
 /* The cache of the device groups in force, S-72. */
 bool reshard_cache_get(struct spmd *s, struct pval v, sharding_id to, struct pval *out);
 void reshard_cache_put(struct spmd *s, struct pval v, sharding_id to, struct pval r);

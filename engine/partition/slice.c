@@ -148,18 +148,16 @@ static struct dus dus_classify(struct spmd *s, instr_id source)
     return u;
 }
 
-/* Base and update with the sliced dims whole. */
+/* Base and update with the sliced dims whole, as the base is tiled elsewhere. */
 static void dus_whole_dims(struct spmd *s, const struct dus *u)
 {
-    const struct instr *in = instr_at(s->src, u->source);
     int keep[OPS_MAX_RANK], n = bits_to_dims(u->whole, u->base->rank, keep);
     instr_id starts[OPS_MAX_RANK];
     struct pval x = operand_value(s, u->source, 0);
-    sharding_id sh = sharding_replicate_except(s->sh, u->out, n, keep);
+    sharding_id sh = sharding_replicate_except(s->sh, x.sharding, n, keep);
     x = reshard(s, x, sh);
     instr_id update = operand_in(s, u->source, 1, sh).local;
     start_indices(s, u->source, 2, u->base->rank, ~u->sliced, starts);
-    (void)in;
     finish(s, u->source, emit_dus(s, x.local, update, starts), sh);
 }
 

@@ -302,7 +302,8 @@ static bool exchange_halos(struct exchange *e)
         struct ring ring = { e->target, d, p->n, p->gap_from, p->gap, key };
         struct halo_spec h = { .dim = d, .base = p->base, .low = p->E, .padded = p->padded,
                                .want = p->W, .offset = p->start, .pad = e->pad, .mask = e->mask,
-                               .force = e->force };
+                               .force = e->force,
+                               .shard = node_shape(s, e->v.local)->dims[d] };
         h.left = ofs_sub(ofs_mad(p->S, p->E, 1), p->start);
         h.right = ofs_sub(p->limit, ofs_mad(p->S, p->S + p->E, 1));
         x = halo_valid(s, x, &h, &ring);

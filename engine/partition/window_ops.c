@@ -1,5 +1,6 @@
 /* Operations over windows: reduce-window (S-148), select-and-scatter (S-149). */
 #include "partition/halo.h"
+#include "partition/list.h"
 
 static const struct window *window_of(const struct instr *in)
 {
@@ -207,9 +208,56 @@ static bool scatter_with_halos(struct scattering *c)
     return true;
 }
 
-/* The windowed dimensions are made whole; the others stay as the result has them. */
+/* ---- without a window form: all whole (S-127), or the windowed dimensions only ------------------- */
+
+static int64_t bytes_since(const struct spmd *s, uint32_t first)
+{
+    int64_t sum = 0;
+    for (uint32_t i = first + 1; i <= module_ninstrs(s->out); i++)
+        if (instr_at(s->out, (instr_id){ i })->comp.i == s->comp.i)
+            sum += collective_bytes(s->out, s->prog->num_partitions, (instr_id){ i });
+    return sum;
+}
+
+/* Someone else needs x whole as well: making it so costs nothing here. */
+static bool whole_for_others(struct spmd *s, instr_id x, instr_id besides)
+{
+    for (uint32_t k = 0; k < users_count(s->users, x); k++) {
+        instr_id u = users_of(s->users, x)[k];
+        const struct instr *in = instr_at(s->src, u);
+        sharding_id sh = source_sharding(s, u);
+        if (u.i == besides.i)
+            continue;
+        if (!sh.i || sharding_is_replicated(s->sh, sh))
+            return true;
+        for (uint32_t j = 0; in->op == OP_TUPLE && j < in->noperands; j++)
+            if (in->operands[j].i == x.i &&
+                sharding_is_replicated(s->sh, element_sharding(s, in->shape, sh, j)))
+                return true;
+    }
+    return false;
+}
+
+/* What the way through `sh` sends: for the operands, and for a result that is wanted whole. */
+static int64_t cost_of(struct spmd *s, instr_id source, sharding_id sh)
+{
+    const struct instr *in = instr_at(s->src, source);
+    bool whole = sharding_is_replicated(s->sh, sh);
+    uint32_t first = module_ninstrs(s->out);
+    for (uint32_t k = 0; k < 2; k++)
+        if (!whole || !whole_for_others(s, in->operands[k], source))
+            (void)operand_in(s, source, k, sh);
+    int64_t sent = bytes_since(s, first);
+    sharding_id out = source_sharding(s, source);
+    if (!whole && whole_for_others(s, source, source)) /* a gather of all shards */
+        sent += (sharding_num_tiles(s->sh, out) - 1) *
+                shape_get(s->ir, shard_shape(s, in->shape, out))->bytes;
+    return sent;
+}
+
 static void scatter_whole(struct spmd *s, instr_id source, const struct window *win, sharding_id out)
 {
+    static const char why[] = "select-and-scatter without a window form";
     const struct instr *in = instr_at(s->src, source);
     int dims[OPS_MAX_RANK], n = 0;
     for (int d = 0; d < win->rank; d++) {
@@ -218,8 +266,14 @@ static void scatter_whole(struct spmd *s, instr_id source, const struct window *
             dims[n++] = d;
     }
     sharding_id sh = sharding_replicate_dims(s->sh, out, n, dims);
+    /* Both are made, the losing one is dead. */
+    if (sh.i != out.i &&
+        cost_of(s, source, sharding_replicated(s->sh)) <= cost_of(s, source, sh)) {
+        partition_default(s, source, why);
+        return;
+    }
     if (sh.i != out.i)
-        note_remat(s, out, sh, true, "select-and-scatter without a window form");
+        note_remat(s, out, sh, true, why);
     instr_id ops[3] = { operand_in(s, source, 0, sh).local, operand_in(s, source, 1, sh).local,
                         operand_replicated(s, source, 2).local };
     finish(s, source, emit_clone(s, source, shard_shape(s, in->shape, sh), 3, ops), sh);

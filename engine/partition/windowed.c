@@ -26,8 +26,17 @@ enum { STATE_L, STATE_R, STATE_O, STATE_E, STATE_I, NSTATE };
 
 /* ---- when, S-183 -------------------------------------------------------------------------------- */
 
-static bool large(const struct spmd *s, shape_id shape)
+/* The size of the array that is gathered or reduced, or, where that option is set, of both operands
+ * as the program has them. */
+static bool large(const struct loop *w, shape_id shape)
 {
+    struct spmd *s = w->s;
+    int64_t total = s->opt->windowed_total_bytes;
+    if (total > 0) {
+        const struct instr *in = instr_at(s->src, w->p->source);
+        return source_shape(s, in->operands[0])->bytes + source_shape(s, in->operands[1])->bytes >=
+               total;
+    }
     int64_t bytes = shape_get(s->ir, shape)->bytes;
     return bytes >= 0 && bytes / (1 << 20) >= s->opt->windowed_einsum_mib;
 }
@@ -52,7 +61,7 @@ static bool choose_gather(struct loop *w, int side)
     int other = side == LHS ? RHS : LHS;
     sharding_id sh = w->v[side].sharding, osh = w->v[other].sharding;
     if (product_count(p, w->out, free_class(other), OUTPUT) != w->n ||
-        product_map(p, w->out, OUTPUT, other).i != osh.i || !large(w->s, w->v[side].base))
+        product_map(p, w->out, OUTPUT, other).i != osh.i || !large(w, w->v[side].base))
         return false;
     static const struct {
         enum product_class c;
@@ -79,7 +88,7 @@ static bool choose_scatter(struct loop *w)
     bool right = product_count(p, w->out, RFREE, OUTPUT) == w->n;
     if (product_count(p, w->v[LHS].sharding, CONTRACT, LHS) != w->n ||
         product_count(p, w->v[RHS].sharding, CONTRACT, RHS) != w->n || (!left && !right) ||
-        !large(w->s, w->base))
+        !large(w, w->base))
         return false;
     w->side = left ? RHS : LHS;
     w->variant = SCATTER;
@@ -400,15 +409,96 @@ static instr_id run_loop(struct loop *w)
     return o;
 }
 
+static bool accepted(struct loop *w)
+{
+    return !forbidden(w) &&
+           (choose_gather(w, RHS) || choose_gather(w, LHS) || choose_scatter(w));
+}
+
+bool product_is_windowed(struct product *p, struct pval l, struct pval r, shape_id base,
+                         sharding_id out, int64_t n)
+{
+    struct spmd *s = p->s;
+    struct loop w = { .p = p, .s = s, .v = { l, r }, .base = base, .out = out, .n = n, .seam = -1 };
+    return !sharding_is_partial(s->sh, l.sharding) && !sharding_is_partial(s->sh, r.sharding) &&
+           !sharding_is_partial(s->sh, out) && accepted(&w);
+}
+
+/* ---- which way becomes a loop, S-186, S-187 -------------------------------------------------------- */
+
+/* Steps of the loop that is left when an operand is matched; 0: none is. What is made to find out is
+ * dead, and so are the notes. */
+static int64_t steps_when_matched(struct product *p, struct pval l, struct pval r, shape_id base,
+                                  sharding_id out, int64_t n, bool strict, int side)
+{
+    struct spmd *s = p->s;
+    int64_t remats = s->remats.n;
+    struct choice c = product_choice(p, free_class(side), side, OUTPUT);
+    struct inner_product in;
+    bool ok = product_free_inside(p, l, r, base, out, n, strict, side, &c, &in);
+    s->remats.n = remats;
+    if (!ok)
+        return 0;
+    groups_enter(s, in.groups.groups);
+    bool loop = product_is_windowed(p, in.l, in.r, in.base, in.out, in.n);
+    groups_leave(s);
+    return loop ? in.n : 0;
+}
+
+static int64_t steps_when_contracted(struct product *p, struct pval l, struct pval r, shape_id base,
+                                     sharding_id out, int64_t n, bool strict)
+{
+    struct spmd *s = p->s;
+    struct choice c = product_choice(p, CONTRACT, LHS, RHS);
+    for (int i = 0; i < c.n; i++)
+        if (tiles_on(s, l.sharding, c.own[i]) != tiles_on(s, r.sharding, c.other[i]))
+            return 0;
+    int64_t remats = s->remats.n;
+    struct inner_product in;
+    bool ok = product_contract_inside(p, l, r, base, out, n, strict, &c, &in);
+    s->remats.n = remats;
+    if (!ok)
+        return 0;
+    groups_enter(s, in.groups.groups);
+    bool loop = product_is_windowed(p, in.l, in.r, in.base, in.out, in.n);
+    groups_leave(s);
+    return loop ? in.n : 0;
+}
+
+/* Times are not estimated here (S-185's defaults): fewer steps win. */
+int product_faster_side(struct product *p, struct pval l, struct pval r, shape_id base,
+                        sharding_id out, int64_t n, bool strict, bool left, bool right)
+{
+    if (!p->s->opt->choose_faster_windowed_einsum)
+        return -1;
+    int64_t by_left = left ? steps_when_matched(p, l, r, base, out, n, strict, LHS) : 0;
+    int64_t by_right = right ? steps_when_matched(p, l, r, base, out, n, strict, RHS) : 0;
+    if (!by_left && !by_right)
+        return -1;
+    int64_t fewest = by_left && (!by_right || by_left < by_right) ? by_left : by_right;
+    int64_t lc = product_count(p, l.sharding, CONTRACT, LHS);
+    if (lc > 1 && lc == product_count(p, r.sharding, CONTRACT, RHS)) {
+        int64_t first = steps_when_contracted(p, l, r, base, out, n, strict);
+        if (first && fewest > first)
+            return -2;
+    }
+    if (!left || !right)
+        return -1;
+    return fewest == by_left && by_left != by_right ? LHS : RHS;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
 bool product_windowed(struct product *p, struct pval l, struct pval r, shape_id base,
                       sharding_id out, int64_t n, struct pval *res)
 {
     struct loop w = { .p = p, .s = p->s, .v = { l, r }, .base = base, .out = out, .n = n, .seam = -1 };
-    if (forbidden(&w) || !(choose_gather(&w, RHS) || choose_gather(&w, LHS) || choose_scatter(&w)))
+    if (!accepted(&w))
         return false;
     struct spmd *s = p->s;
     if (w.variant == SCATTER && !align_contracting(&w))
         return false;
+    p->loops++;
     w.accumulator = accumulator_shape(&w);
     const char *old = because(s, "a loop in place of a gathered operand or a reduced result (S-183)");
     instr_id x = run_loop(&w);

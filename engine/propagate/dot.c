@@ -136,10 +136,9 @@ static sharding_id out_from_operand(struct pass *p, const struct roles *r, int k
                              m.to_source);
 }
 
-/* P-126. */
-static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k, instr_id u)
+/* P-126. s: the result's sharding, o: the other operand's where it has a say. */
+static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k, instr_id u, sharding_id s, sharding_id o)
 {
-    instr_id other = at(p, u)->operands[1 - k];
     int rank = shape_of(p, at(p, u)->operands[k])->rank, dims[2 * RANK_MAX], n = 0;
     struct dim_map m;
     map_clear(&m);
@@ -152,9 +151,9 @@ static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k
         map_add(&m, r->batch[j].out, r->batch[j].dim[k]);
     for (int j = 0; j < r->nfree[k]; j++)
         map_add(&m, r->free[k][j].out, r->free[k][j].dim[k]);
-    sharding_id x = sharding_map_dims(p->t, sharding_replicate_dims(p->t, seen(p, u), n, dims),
+    sharding_id x = sharding_map_dims(p->t, sharding_replicate_dims(p->t, s, n, dims),
                                       m.to_target, rank, m.to_source);
-    if (!is_spatial(p, other) || sharding_is_manual(p->t, seen(p, other)))
+    if (!o.i)
         return x;
     n = 0;
     map_clear(&m);
@@ -167,7 +166,7 @@ static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k
         map_add(&m, r->batch[j].dim[1 - k], r->batch[j].dim[k]);
     for (int j = 0; j < r->ncontract; j++)
         map_add(&m, r->contract[j].dim[1 - k], r->contract[j].dim[k]);
-    sharding_id y = sharding_map_dims(p->t, sharding_replicate_dims(p->t, seen(p, other), n, dims),
+    sharding_id y = sharding_map_dims(p->t, sharding_replicate_dims(p->t, o, n, dims),
                                       m.to_target, rank, m.to_source);
     if (x.i && y.i && sharding_merge(p->t, x, &y, p->may))
         return y;
@@ -290,6 +289,20 @@ static int primary(struct pass *p, instr_id i, const sharding_id *better)
     return shape_of(p, ins->operands[0])->bytes < shape_of(p, ins->operands[1])->bytes ? 1 : 0;
 }
 
+/* What operand k asks of a dot's result. */
+static sharding_id ask_operand(struct pass *p, instr_id i, int k, sharding_id s)
+{
+    struct rule_slot *slot;
+    struct roles r;
+    uint32_t class = rule_class(p, i);
+    if (rule_asked(p, class, (uint32_t)k, s, none(), &slot))
+        return slot->answer;
+    if (!roles_of_dot(p, i, &r))
+        return none();
+    return rule_keep(slot, class, out_from_operand(p, &r, k, s, shape_of(p, i)->rank));
+}
+
+/* r: NULL for a dot. */
 static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r)
 {
     const struct instr *ins = at(p, i);
@@ -299,7 +312,7 @@ static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r)
         sharding_id s = seen(p, ins->operands[k]);
         if (!is_spatial(p, ins->operands[k]) || sharding_is_manual(p->t, s))
             continue;
-        cand[k] = out_from_operand(p, r, k, s, rank);
+        cand[k] = r ? out_from_operand(p, r, k, s, rank) : ask_operand(p, i, k, s);
         better[k] = cand[k].i ? improved(p, i, cand[k], seen(p, i), false) : none();
         if (!better[k].i)
             offer_note(p, ins->operands[k], cand[k], false, "no better than what the result has (P-106)");
@@ -319,17 +332,30 @@ static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r)
 
 bool forward_dot(struct pass *p, instr_id i)
 {
-    struct roles r;
-    return at(p, i)->noperands >= 2 && roles_of_dot(p, i, &r) && forward_by_roles(p, i, &r);
+    return at(p, i)->noperands >= 2 && forward_by_roles(p, i, NULL);
+}
+
+/* The other operand's sharding where P-126 asks for it. */
+static sharding_id other_of(const struct pass *p, instr_id u, int k)
+{
+    instr_id other = at(p, u)->operands[1 - k];
+    return is_spatial(p, other) && !sharding_is_manual(p->t, seen(p, other)) ? seen(p, other) : none();
 }
 
 sharding_id user_dot(struct pass *p, instr_id i, instr_id u)
 {
+    struct rule_slot *slot;
     struct roles r;
     int k = operand_position(p, u, i);
-    if (k > 1 || at(p, u)->noperands < 2 || !roles_of_dot(p, u, &r))
+    if (k > 1 || at(p, u)->noperands < 2)
         return none();
-    return operand_from_out(p, &r, k, u);
+    sharding_id o = other_of(p, u, k);
+    uint32_t class = rule_class(p, u);
+    if (rule_asked(p, class, (uint32_t)(2 + k + (p->may ? 2 : 0)), seen(p, u), o, &slot))
+        return slot->answer;
+    if (!roles_of_dot(p, u, &r))
+        return none();
+    return rule_keep(slot, class, operand_from_out(p, &r, k, u, seen(p, u), o));
 }
 
 sharding_id user_convolution(struct pass *p, instr_id i, instr_id u)
@@ -338,7 +364,7 @@ sharding_id user_convolution(struct pass *p, instr_id i, instr_id u)
     int k = operand_position(p, u, i);
     if (k > 1 || !roles_of_convolution(p, u, &r) || r.nspatial)
         return none();
-    return operand_from_out(p, &r, k, u);
+    return operand_from_out(p, &r, k, u, seen(p, u), other_of(p, u, k));
 }
 
 /* ---- convolution with windows, P-109 ------------------------------------------------------------------ */

@@ -9,18 +9,6 @@
 #include "base/fail.h"
 #include "propagate/internal.h"
 
-static inline void set_due(struct pass *p, uint32_t slot)
-{
-    if (slot)
-        p->due[slot >> 6] |= UINT64_C(1) << (slot & 63);
-}
-
-static inline void clear_due(struct pass *p, uint32_t slot)
-{
-    if (slot)
-        p->due[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
-}
-
 static uint32_t next_due(const struct pass *p, uint32_t from)
 {
     uint32_t w = from >> 6, words = (p->nslots + 63) >> 6;
@@ -48,7 +36,6 @@ bool slots_make(struct pass *p)
     int64_t total = 3 * (int64_t)p->n + 1;
     p->slot_instr = ARENA_ARRAY(p->arena, instr_id, total);
     p->slot_kind = ARENA_ARRAY(p->arena, uint8_t, total);
-    p->due = ARENA_ARRAY(p->arena, uint64_t, total / 64 + 1);
     p->nslots = 1;
     for (uint32_t c = 1; c <= module_ncomps(p->m); c++) {
         if (!comp_included(p, (comp_id){ c }))
@@ -63,6 +50,7 @@ bool slots_make(struct pass *p)
         for (uint32_t k = n; k > 0; k--)
             add_slot(p, order[k - 1], SLOT_BACKWARD, p->backward_slot);
     }
+    due_make(p);
     return true;
 }
 
@@ -70,24 +58,6 @@ static bool is_conversion(const struct pass *p, instr_id i)
 {
     uint8_t t = fact_of(p, i)->target;
     return t == TARGET_FULL_TO_SHARD || t == TARGET_SHARD_TO_FULL;
-}
-
-/* What must not change and has no open dimensions is visited only for the sake of operand 0 of a
- * conversion. */
-static bool never_due(const struct pass *p, uint32_t slot)
-{
-    instr_id i = p->slot_instr[slot];
-    if (!p->provided[i.i] || p->open[i.i])
-        return false;
-    return p->slot_kind[slot] != SLOT_BACKWARD || !is_conversion(p, i);
-}
-
-static void all_due(struct pass *p)
-{
-    memset(p->due, 0, ((size_t)p->nslots / 64 + 1) * sizeof *p->due);
-    for (uint32_t s = 1; s < p->nslots; s++)
-        if (!never_due(p, s))
-            set_due(p, s);
 }
 
 /* ---- P-78 ---------------------------------------------------------------------------------------- */
@@ -161,6 +131,8 @@ static void clear_caches(struct pass *p, instr_id h, instr_id h2)
         if (calls_out(p, u[k - 1]))
             parameters_due(p, u[k - 1]);
     }
+    if (p->skips)
+        due_disturb(p, h);
     if (!p->group_of[h.i])
         return;
     const struct group *g = &p->groups.v[p->group_of[h.i] - 1];
@@ -404,7 +376,9 @@ static bool visit(struct pass *p, uint32_t slot)
     if (p->provided[i.i])
         return p->open[i.i] && visit_open(p, i, kind);
     clear_due(p, slot);
-    if (!rule_yes(p, i, kind)) {
+    bool yes = rule_yes(p, i, kind);
+    set_calm(p, slot, !yes);
+    if (!yes) {
         put_leaves(p);
         return false;
     }
@@ -433,7 +407,7 @@ bool run_level(struct pass *p, int stage, int level)
 {
     p->level = level;
     p->may = p->o.spmd && level > 0;
-    all_due(p);
+    due_start(p, stage);
     for (int sweep = 1;; sweep++) {
         INVARIANT(sweep <= SWEEPS_MAX, "propagation finds no end at level %d", level);
         bool progress = false;

@@ -238,6 +238,49 @@ static bool manual_ok(const struct pass *p, instr_id i, const struct fact *f)
     return !thread_included(p, "main");
 }
 
+/* Rules of a user that ask for its other operands, too: P-125, P-126, P-128..P-130. */
+static bool asks_operands(enum family f)
+{
+    switch (f) {
+    case FAMILY_dot:
+    case FAMILY_convolution:
+    case FAMILY_reduce:
+    case FAMILY_gather:
+    case FAMILY_scatter:
+        return true;
+    case FAMILY_none:
+    case FAMILY_source:
+    case FAMILY_parameter:
+    case FAMILY_elementwise:
+    case FAMILY_bitcast_convert:
+    case FAMILY_map:
+    case FAMILY_fusion:
+    case FAMILY_rng:
+    case FAMILY_rng_bit_generator:
+    case FAMILY_operand0:
+    case FAMILY_broadcast:
+    case FAMILY_reshape:
+    case FAMILY_transpose:
+    case FAMILY_reverse:
+    case FAMILY_concatenate:
+    case FAMILY_dynamic_slice:
+    case FAMILY_dynamic_update_slice:
+    case FAMILY_reduce_window:
+    case FAMILY_select_and_scatter:
+    case FAMILY_sort:
+    case FAMILY_tuple:
+    case FAMILY_get_tuple_element:
+    case FAMILY_while:
+    case FAMILY_conditional:
+    case FAMILY_call:
+    case FAMILY_custom_call:
+    case FAMILY_all_reduce:
+    case FAMILY_async:
+        return false;
+    }
+    return true;
+}
+
 static bool is_sole_user(const struct pass *p, instr_id i)
 {
     const instr_id *u = users_of(p->users, i);
@@ -264,6 +307,7 @@ bool facts_make(struct pass *p)
             if (f->family == FAMILY_custom_call)
                 f->target = (uint8_t)target_of(p, i);
             f->root = comp->root.i == i.i;
+            f->asks = asks_operands((enum family)f->family);
             f->level = level_of(p, i, f);
             f->sole_user = is_sole_user(p, i);
             f->forward_ok = supported(p, i, f, p->any_out, false);

@@ -83,49 +83,6 @@ void inc_list_component(struct inc *c, struct id_list *l, instr_id i)
     add_component(c, l, 0);
 }
 
-/* Rules of a user that ask for its other operands, too: P-125, P-126, P-128..P-130. */
-static bool asks_operands(const struct pass *p, instr_id u)
-{
-    switch ((enum family)fact_of(p, u)->family) {
-    case FAMILY_dot:
-    case FAMILY_convolution:
-    case FAMILY_reduce:
-    case FAMILY_gather:
-    case FAMILY_scatter:
-        return true;
-    case FAMILY_none:
-    case FAMILY_source:
-    case FAMILY_parameter:
-    case FAMILY_elementwise:
-    case FAMILY_bitcast_convert:
-    case FAMILY_map:
-    case FAMILY_fusion:
-    case FAMILY_rng:
-    case FAMILY_rng_bit_generator:
-    case FAMILY_operand0:
-    case FAMILY_broadcast:
-    case FAMILY_reshape:
-    case FAMILY_transpose:
-    case FAMILY_reverse:
-    case FAMILY_concatenate:
-    case FAMILY_dynamic_slice:
-    case FAMILY_dynamic_update_slice:
-    case FAMILY_reduce_window:
-    case FAMILY_select_and_scatter:
-    case FAMILY_sort:
-    case FAMILY_tuple:
-    case FAMILY_get_tuple_element:
-    case FAMILY_while:
-    case FAMILY_conditional:
-    case FAMILY_call:
-    case FAMILY_custom_call:
-    case FAMILY_all_reduce:
-    case FAMILY_async:
-        return false;
-    }
-    return true;
-}
-
 static bool looks_ahead(const struct pass *p, instr_id i)
 {
     return fact_of(p, i)->family == FAMILY_dot || fact_of(p, i)->family == FAMILY_convolution;
@@ -169,7 +126,7 @@ void inc_list_reads(struct inc *c, instr_id i, bool forward, uint64_t key)
     const instr_id *u = users_of(c->p->users, i);
     for (uint32_t k = 0; k < users_count(c->p->users, i); k++) {
         inc_list_add(c, l, u[k]);
-        if (asks_operands(c->p, u[k]))
+        if (fact_of(c->p, u[k])->asks)
             add_operands(c, l, u[k]);
     }
 }
@@ -226,7 +183,7 @@ void inc_examine_readers(struct inc *c, instr_id i, uint64_t key)
     for (uint32_t k = 0; k < users_count(p->users, i); k++) {
         const struct instr *user = at(p, u[k]);
         examine_slot(c, p->forward_slot[u[k].i]);
-        for (uint32_t j = 0; asks_operands(p, u[k]) && j < user->noperands; j++)
+        for (uint32_t j = 0; fact_of(p, u[k])->asks && j < user->noperands; j++)
             examine_slot(c, p->backward_slot[user->operands[j].i]);
         int n = instr_called(p->m, u[k], NULL, 0);
         comp_id *list = n ? ARENA_ARRAY(c->tmp, comp_id, n) : NULL;

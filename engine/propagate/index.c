@@ -451,7 +451,7 @@ sharding_id user_gather(struct pass *p, instr_id i, instr_id u)
     sharding_id s = seen(p, u);
     if (!f->valid)
         return none();
-    if (at(p, u)->operands[0].i != i.i) {
+    if (at(p, u)->operands[1].i == i.i) { /* first: one array may be both */
         if (max_or_manual(p, s))
             return s;
         return sharding_along_dims(p->t, s, f->connected.n, f->connected.b, f->connected.a,

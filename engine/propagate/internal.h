@@ -70,7 +70,7 @@ struct fact {
     bool forward_ok;    /* P-93 as the forward rule asks it */
     bool backward_ok;
     bool manual_ok;     /* P-96: shape or opcode that manual spreads to */
-    bool grouped;
+    bool asks;          /* its backward rules ask for its other operands, too */
     bool gone;          /* not in any computation that the pass looks at */
 };
 
@@ -112,7 +112,12 @@ struct improved_slot {
     uint8_t flags; /* 0: empty */
 };
 
-enum { IMPROVED_SLOTS = 1 << 14 };
+/* What a rule made of one or two shardings: layers repeat, so most questions were asked before. */
+struct rule_slot {
+    uint32_t class; /* of instructions that ask alike, rule_class; 0: empty */
+    uint32_t what;  /* which question */
+    sharding_id a, b, answer;
+};
 
 enum { STAGES = 5, SWEEPS_KEPT = 64 };
 
@@ -194,13 +199,20 @@ struct pass {
     struct meta *meta;           /* by instruction, with propagate_metadata: P-67; else NULL */
 
     VEC(struct log_entry) log;
-    struct improved_slot *improved;
+    struct improved_slot *improved; /* [memo_slots] */
+    struct rule_slot *answers;      /* [memo_slots] */
+    uint32_t memo_slots;            /* a power of two */
+    struct intern classes;          /* of what rules ask of an instruction besides shardings */
+    uint32_t *class_of;             /* by instruction; 0: not made yet */
     struct look look;
     int64_t visits, sweeps, looks;
     bool changed;
 
     /* slots (driver.c) */
     uint64_t *due;
+    uint64_t *calm;              /* said no when last visited, and reads the same since; due.c's own */
+    bool skips;                  /* calm is kept: what can do nothing is not visited at the next level */
+    VEC(instr_id) broadcasts;    /* whose rules wait for a level */
     uint32_t nslots;
     uint32_t *forward_slot, *backward_slot, *group_slot; /* by instruction */
     instr_id *slot_instr;
@@ -267,6 +279,15 @@ bool improve_sub(struct pass *p, instr_id i, sharding_id cand, int64_t k, instr_
 void offer_note(struct pass *p, instr_id from, sharding_id cand, bool taken, const char *why);
 /* P-8; spread: one leaf candidate for every top-level element. */
 sharding_id single_sharding(struct pass *p, instr_id i, sharding_id leaf);
+/* Instructions of one class get the same answer to a question about the same shardings. */
+uint32_t rule_class(struct pass *p, instr_id i);
+/* The slot of a question: it was asked last, and has its answer (true); else rule_keep puts it in. */
+bool rule_asked(struct pass *p, uint32_t class, uint32_t what, sharding_id a, sharding_id b, struct rule_slot **slot);
+static inline sharding_id rule_keep(struct rule_slot *slot, uint32_t class, sharding_id answer)
+{
+    slot->class = class;
+    return slot->answer = answer;
+}
 static inline sharding_id none(void)
 {
     return (sharding_id){ 0 };
@@ -318,6 +339,26 @@ void related_instrs(const struct pass *p, instr_id i, struct id_list *out); /* P
 
 bool slots_make(struct pass *p);
 bool run_level(struct pass *p, int stage, int level);            /* P-77; false: stopped */
+/* What has to be visited when a level starts. due.c */
+void due_start(struct pass *p, int stage);
+void due_make(struct pass *p);
+/* h was written: what reads it without being due for it (P-79) has its turn at the next level. */
+void due_disturb(struct pass *p, instr_id h);
+static inline void set_due(struct pass *p, uint32_t slot)
+{
+    if (slot)
+        p->due[slot >> 6] |= UINT64_C(1) << (slot & 63);
+}
+static inline void clear_due(struct pass *p, uint32_t slot)
+{
+    if (slot)
+        p->due[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
+}
+static inline void set_calm(struct pass *p, uint32_t slot, bool calm)
+{
+    uint64_t bit = UINT64_C(1) << (slot & 63), *word = &p->calm[slot >> 6];
+    *word = calm ? *word | bit : *word & ~bit;
+}
 enum slot_kind { SLOT_GROUP, SLOT_FORWARD, SLOT_BACKWARD };
 /* The pass with q's results in it: what asks q goes through this. */
 struct pass *pass_mount(const struct propagation *q);

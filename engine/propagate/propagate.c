@@ -78,7 +78,12 @@ static void pass_open(struct pass *p, struct propagation *out, const struct prop
     options_own(p, a, o);
     p->any_out = any_true(p->o.to_output, p->o.nto_output);
     p->any_parameter = any_true(p->o.to_parameters, p->o.nto_parameters);
-    p->improved = ARENA_ARRAY(a, struct improved_slot, IMPROVED_SLOTS);
+    p->memo_slots = 256;
+    while (p->memo_slots < p->n && p->memo_slots < 1 << 14)
+        p->memo_slots *= 2;
+    p->improved = ARENA_ARRAY(a, struct improved_slot, p->memo_slots);
+    p->answers = ARENA_ARRAY(a, struct rule_slot, p->memo_slots);
+    intern_init(&p->classes, a);
 }
 
 /* Stages: 0..3 the levels, 4 level 3 again, 5 the end. */
@@ -181,6 +186,8 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     p->tick = tick;
     p->d = d;
     pass_open(p, out, o);
+    p->log.cap = (int64_t)p->n + p->n / 2 + 64; /* about what there will be */
+    p->log.v = ARENA_ARRAY(tmp, struct log_entry, p->log.cap);
     if (o->none)
         run_none(p);
     else if (!run(p, level_of))

@@ -90,6 +90,7 @@ struct propagation_options {
     int64_t nto_output, nto_parameters; /* 0: one entry, false */
     const bool *to_output, *to_parameters;
     bool none; /* `set propagation=none`: shardings as they stand, nothing inferred */
+    bool unrecorded; /* no history: what it costs; nothing can be asked afterwards */
     int nthreads; /* execution threads; 0: all */
     const char *const *threads;
 };

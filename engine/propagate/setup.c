@@ -174,6 +174,20 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
     return true;
 }
 
+/* Whether there is a Sharding call or a shard group at all. */
+static bool has_annotations(const struct pass *p, uint32_t calls)
+{
+    if (calls)
+        return true;
+    for (uint32_t k = 1; k <= p->n; k++) {
+        const struct instr *ins = at(p, (instr_id){ k });
+        for (int64_t j = 0; ins->sharding.i && ins->note && ins->note->leaves && j < ins->note->nleaves; j++)
+            if (ins->note->leaves[j].group_kind)
+                return true;
+    }
+    return false;
+}
+
 static void marks_read(const struct pass *p, struct marks *marks)
 {
     for (uint32_t k = 1; k <= p->n; k++) {
@@ -378,11 +392,15 @@ static bool known_sharding(const struct pass *p, instr_id i)
 }
 
 /* P-75's last clause: a root while stays free behind a copy that does not. */
-static bool copy_root_while(struct pass *p, struct edit *e)
+static bool needs_root_copy(const struct pass *p)
 {
     instr_id root = comp_at(p->m, p->m->entry)->root;
-    if (p->any_out || at(p, root)->op != OP_WHILE || is_unknown(p, p->now[root.i]))
-        return false;
+    return !p->any_out && at(p, root)->op == OP_WHILE && !is_unknown(p, p->now[root.i]);
+}
+
+static void copy_root_while(struct pass *p, struct edit *e)
+{
+    instr_id root = comp_at(p->m, p->m->entry)->root;
     instr_id copy = edit_add(e, p->m->entry, OP_COPY, at(p, root)->shape, 1, &root, NULL,
                              (struct origin){ { 0 }, 0 });
     edit_name(e, copy, "copy");
@@ -391,7 +409,6 @@ static bool copy_root_while(struct pass *p, struct edit *e)
     e->roots[p->m->entry.i] = copy;
     p->n = module_ninstrs(p->m);
     p->changed = true;
-    return true;
 }
 
 static void mark_provided(struct pass *p)
@@ -438,6 +455,7 @@ static void tables_make(struct pass *p, uint32_t cap)
     p->group_of = ARENA_ARRAY(p->arena, uint32_t, cap);
     p->bound = ARENA_ARRAY(p->arena, bool, cap);
     p->index_facts = ARENA_ARRAY(p->arena, void *, cap);
+    p->class_of = ARENA_ARRAY(p->arena, uint32_t, cap);
     p->caller = ARENA_ARRAY(p->arena, instr_id, module_ncomps(p->m) + 1);
     for (uint32_t k = 1; k <= p->n; k++)
         p->now[k] = at(p, (instr_id){ k })->sharding;
@@ -487,8 +505,8 @@ static bool is_special(const struct fact *f)
 
 bool pass_setup(struct pass *p)
 {
-    struct edit e;
-    uint32_t cap = p->n + count_annotations(p) + 2;
+    struct edit e = { 0 };
+    uint32_t calls = count_annotations(p), cap = p->n + calls + 2;
     p->capacity = cap;
     tables_make(p, cap);
     if (p->o.cse_only)
@@ -497,16 +515,22 @@ bool pass_setup(struct pass *p)
         drop_cse_markers(p);
     metadata_open(p);
     log_given(p);
-    edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);
-    if (!annotations(p, &e, cap))
-        return false;
-    edit_finish(&e, p->g);
+    if (has_annotations(p, calls)) {
+        edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);
+        if (!annotations(p, &e, cap))
+            return false;
+        edit_finish(&e, p->g);
+    }
     save_boundary(p);
     p->rule = RULE_RELATED;
     if (!options_fit(p) || !for_controlled(p, true) || !for_controlled(p, false))
         return false;
-    if (copy_root_while(p, &e))
+    if (needs_root_copy(p)) {
+        if (!e.m)
+            edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);
+        copy_root_while(p, &e);
         edit_finish(&e, p->g);
+    }
     p->users = &p->g->users;
     groups_index(p);
     facts_make(p);

@@ -11,7 +11,7 @@ bool is_spatial(const struct pass *p, instr_id i)
 static void record(struct pass *p, instr_id i, int64_t leaf, sharding_id before, sharding_id after,
                    instr_id cause)
 {
-    if (p->replay || p->trial)
+    if (p->replay || p->trial || p->o.unrecorded)
         return;
     struct log_entry e = { .instr = i };
     e.write = (struct prop_write){ .time = p->time,
@@ -111,7 +111,7 @@ static sharding_id improved_shape(struct pass *p, shape_id shape, sharding_id ca
 {
     uint8_t flags = (uint8_t)(1 + (p->may ? 2 : 0) + (aggressive ? 4 : 0));
     uint64_t h = hash_u64(((uint64_t)cand.i << 32 | old.i) + hash_u64((uint64_t)shape.i << 8 | flags));
-    struct improved_slot *slot = &p->improved[h % IMPROVED_SLOTS];
+    struct improved_slot *slot = &p->improved[h & (p->memo_slots - 1)];
     if (slot->flags == flags && slot->cand.i == cand.i && slot->old.i == old.i &&
         slot->shape == shape.i)
         return slot->answer;
@@ -120,6 +120,50 @@ static sharding_id improved_shape(struct pass *p, shape_id shape, sharding_id ca
                                            p->may, aggressive);
     *slot = (struct improved_slot){ cand, old, answer, shape.i, flags };
     return answer;
+}
+
+/* ---- questions asked before ----------------------------------------------------------------------- */
+
+/* What a dot's roles are made of. */
+static uint32_t make_class(struct pass *p, instr_id i)
+{
+    static const enum attr_key lists[] = { ATTR_LHS_BATCH, ATTR_RHS_BATCH, ATTR_LHS_CONTRACTING, ATTR_RHS_CONTRACTING, ATTR_DIMENSIONS };
+    const struct instr *ins = at(p, i);
+    uint8_t key[512];
+    size_t n = 0;
+    key[n++] = (uint8_t)(ins->op & 0xff);
+    key[n++] = (uint8_t)(ins->op >> 8);
+    for (uint32_t k = 0; k < 2 && k < ins->noperands; k++)
+        key[n++] = (uint8_t)shape_of(p, ins->operands[k])->rank;
+    key[n++] = (uint8_t)shape_of(p, i)->rank;
+    for (size_t k = 0; k < COUNTOF(lists); k++) {
+        int count;
+        const int64_t *v = instr_ints(ins, lists[k], &count);
+        if (count > RANK_MAX) /* nobody's like */
+            return intern_put(&p->classes, &i, sizeof i);
+        key[n++] = (uint8_t)count;
+        for (int j = 0; j < count; j++)
+            key[n++] = (uint8_t)v[j];
+    }
+    return intern_put(&p->classes, key, n);
+}
+
+uint32_t rule_class(struct pass *p, instr_id i)
+{
+    if (!p->class_of[i.i])
+        p->class_of[i.i] = make_class(p, i);
+    return p->class_of[i.i];
+}
+
+bool rule_asked(struct pass *p, uint32_t class, uint32_t what, sharding_id a, sharding_id b, struct rule_slot **slot)
+{
+    uint64_t h = hash_u64(((uint64_t)a.i << 32 | b.i) + hash_u64((uint64_t)class << 8 | what));
+    struct rule_slot *s = &p->answers[h & (p->memo_slots - 1)];
+    *slot = s;
+    if (s->class == class && s->what == what && s->a.i == a.i && s->b.i == b.i)
+        return true;
+    *s = (struct rule_slot){ 0, what, a, b, none() };
+    return false;
 }
 
 /* Inside a tuple no refinement is asked for: P-32 6 is for array shapes. */

@@ -12,6 +12,8 @@ enum { KEEP_ALWAYS = 4, KEEP_ENTRIES = 64, KEEP_INSTRUCTIONS = 1500 * 1000 };
 
 static void partitioned_free(struct partitioned *p)
 {
+    memory_free(p->memory);
+    cost_plan_free(p->plan);
     program_free(p->program);
     arena_free(&p->arena);
     free(p);
@@ -361,6 +363,11 @@ static struct partitioned *part_of(struct derived *e, uint64_t key)
     return p;
 }
 
+struct partitioned *partitioned_for(struct document *doc, const struct strategy *s)
+{
+    return part_of(derived_for(doc, s), s->key);
+}
+
 static bool need_devices(int64_t n, struct diag *d)
 {
     if (n > 0)
@@ -527,7 +534,7 @@ void move_drop(struct document *doc)
     arena_free(&doc->move_arena);
 }
 
-static bool make_move(struct document *doc, struct module *m, struct diag *d)
+static bool make_move(struct document *doc, struct module *m, bool best, struct diag *d)
 {
     struct graph *g = graph_prepare(m, false, NULL, d);
     if (!g)
@@ -538,6 +545,7 @@ static bool make_move(struct document *doc, struct module *m, struct diag *d)
         return false;
     struct partition_options po = doc->current->options.partition;
     po.num_partitions = document_devices(doc);
+    po.best = best;
     doc->move_program = partition(doc->move_prop, &po, NULL, d);
     return doc->move_program != NULL;
 }
@@ -545,6 +553,14 @@ static bool make_move(struct document *doc, struct module *m, struct diag *d)
 const struct program *document_reshard(struct document *doc, shape_id shape, sharding_id from,
                                        sharding_id to, const struct collective **list, int64_t *n,
                                        int64_t *total, struct diag *d)
+{
+    bool best = doc->current->options.partition.best;
+    return document_reshard_as(doc, shape, from, to, best, list, n, total, d);
+}
+
+const struct program *document_reshard_as(struct document *doc, shape_id shape, sharding_id from,
+                                          sharding_id to, bool best, const struct collective **list,
+                                          int64_t *n, int64_t *total, struct diag *d)
 {
     if (!need_devices(document_devices(doc), d))
         return NULL;
@@ -578,7 +594,7 @@ const struct program *document_reshard(struct document *doc, shape_id shape, sha
     m->entry = c;
     m->num_partitions = document_devices(doc);
     const char *former = diag_stage(d, "partition");
-    bool ok = make_move(doc, m, d);
+    bool ok = make_move(doc, m, best, d);
     diag_stage(d, former);
     if (ok) {
         struct collective *out;

@@ -134,8 +134,19 @@ static bool *value_computations(const struct module *m, struct arena *a)
     return in;
 }
 
+/* XLA names what its partitioner made X_spmd; passes behind it add .N or .clone. */
+static bool is_spmd_name(const char *name)
+{
+    const char *at = NULL;
+    for (const char *p = name; (p = strstr(p, "_spmd")); p += 5)
+        at = p;
+    return at && (at[5] == '\0' || at[5] == '.');
+}
+
 /* A dump from after the partitioner has collectives, shardings on nothing but the entry's
- * parameters (XLA leaves those there), and no annotation left that the partitioner would consume.
+ * parameters (XLA leaves those there), and no annotation left that the partitioner would consume. Also
+ * without collectives its entry's name says so, or that it has been scheduled: later passes (layouts,
+ * fusions) hand shardings of parameters on to copies.
  */
 static void look_at_module(struct document *doc)
 {
@@ -146,15 +157,14 @@ static void look_at_module(struct document *doc)
     map_init(&seen, &tmp);
     const bool *values = value_computations(m, &tmp);
     const struct computation *entry = comp_at(m, m->entry);
-    bool inner = false, collectives = false, ids = false, all = true;
+    bool inner = false, collectives = false, marks = false, all = true;
     doc->tiled_devices = 0;
     doc->tiled_at.i = 0;
     for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
         const struct instr *i = instr_at(m, (instr_id){ k });
         collectives |= op_is_collective((enum op_kind)i->op);
-        ids |= i->op == OP_PARTITION_ID;
         if (is_marker(m, i))
-            inner = true;
+            inner = marks = true;
         if (i->sharding.i == 0) {
             all &= !values[i->comp.i];
             continue;
@@ -173,11 +183,8 @@ static void look_at_module(struct document *doc)
             doc->tiled_at.i = k;
     }
     arena_close(&tmp);
-    /* A program without collectives still reads its partition-id; XLA names its entry main_spmd. */
-    const char *name = name_text(m->ir, entry->name);
-    size_t len = strlen(name);
-    collectives |= ids && len > 5 && !strcmp(name + len - 5, "_spmd");
-    doc->partitioned = collectives && !inner && (m->num_partitions > 1 || m->replica_count > 1);
+    bool after = !marks && (is_spmd_name(name_text(m->ir, entry->name)) || m->is_scheduled);
+    doc->partitioned = (after || (collectives && !inner)) && (m->num_partitions > 1 || m->replica_count > 1);
     doc->all_sharded = all && entry->ninstrs > 0 && !doc->partitioned;
     doc->is_model = false;
     for (size_t k = 0; m->source && k < m->source->len; k++) {

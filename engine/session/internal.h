@@ -14,6 +14,8 @@ struct partitioned {
     struct arena arena; /* of the list */
     struct collective *list;
     int64_t n, total;
+    struct cost_plan *plan; /* costs.c */
+    struct memory *memory;
 };
 
 struct derived {
@@ -78,6 +80,8 @@ int64_t strategy_devices(const struct document *doc, const struct strategy *s);
 bool strategy_none(const struct document *doc, const struct strategy *s);
 
 void derived_drop_all(struct document *doc);
+/* Where a strategy's program and what is made of it is kept. */
+struct partitioned *partitioned_for(struct document *doc, const struct strategy *s);
 /* The propagation of s as an increment of one that is kept; NULL: none is near enough. increment.c
  */
 struct propagation *increment_for(struct document *doc, const struct strategy *s,

@@ -10,6 +10,7 @@
 #ifndef GSPMD_SESSION_SESSION_H
 #define GSPMD_SESSION_SESSION_H
 
+#include "cost/cost.h"
 #include "emulate/emulate.h"
 #include "partition/partition.h"
 #include "propagate/propagate.h"
@@ -24,6 +25,7 @@ struct options {
     const bool *to_output_list, *to_parameters_list;
     bool is_spmd, cse_only, propagate_metadata;
     struct partition_options partition;
+    enum collective_algorithm collectives; /* hops of traces; changes no result */
     int threads;
     uint64_t seed;
     enum { UNEVEN_PAD, UNEVEN_WARN, UNEVEN_ERROR } uneven;
@@ -81,6 +83,16 @@ bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *comman
  * annotation replaces the former ones of the same kind of target and leaf. */
 bool edit_annotate(struct document *doc, int n, const struct annotation *list, const char *spec,
                    const char *command, struct diag *d) MUST_CHECK;
+/* A whole strategy at once, one step of undo: meshes (nmeshes 0: as they are; [0] the default one), and
+ * annotations with what was typed for each (NULL: nothing). */
+struct edit_batch {
+    int nmeshes, n;
+    const struct mesh *meshes;
+    const struct annotation *list;
+    const char *const *specs;
+};
+bool edit_batch(struct document *doc, const struct edit_batch *b, const char *command,
+                struct diag *d) MUST_CHECK;
 bool edit_unshard_module(struct document *doc, const char *command, struct diag *d) MUST_CHECK;
 bool edit_options(struct document *doc, const struct options *o, const char *command,
                   struct diag *d) MUST_CHECK;
@@ -115,6 +127,17 @@ bool strategy_collectives(struct document *doc, const struct strategy *s,
                           struct tick *t, struct diag *d) MUST_CHECK;
 const struct program *strategy_program(struct document *doc, const struct strategy *s,
                                        struct tick *t, struct diag *d);
+/* Kernels, schedule and live memory of the strategy's program (of the dump itself when it is a
+ * partitioned one): costs.c. */
+bool strategy_memory(struct document *doc, const struct strategy *s, const struct cost_plan **plan,
+                     const struct memory **memory, struct tick *t, struct diag *d) MUST_CHECK;
+bool document_memory(struct document *doc, const struct cost_plan **plan,
+                     const struct memory **memory, struct tick *t, struct diag *d) MUST_CHECK;
+/* Its time on hardware; the caller's, for cost_free, before the next edit. shape: chips along the
+ * torus axes, or NULL. */
+struct cost *strategy_cost(struct document *doc, const struct strategy *s, const struct hardware *h,
+                           int nshape, const int64_t *shape, enum overlap overlap, struct tick *t,
+                           struct diag *d) MUST_CHECK;
 /* The current strategy with another list of annotations, tried on the side: nothing of it is kept,
  * the document does not change. */
 struct trial {
@@ -138,6 +161,10 @@ int64_t document_computations(const struct document *doc);
 const struct program *document_reshard(struct document *doc, shape_id shape, sharding_id from,
                                        sharding_id to, const struct collective **list, int64_t *n,
                                        int64_t *total, struct diag *d);
+/* The same as partitioner=best does it, or as XLA does, whatever is set. */
+const struct program *document_reshard_as(struct document *doc, shape_id shape, sharding_id from,
+                                          sharding_id to, bool best, const struct collective **list,
+                                          int64_t *n, int64_t *total, struct diag *d);
 
 /* ---- names and selections (language.md section 2) ---------------------------------------------
  */

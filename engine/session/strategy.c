@@ -54,6 +54,7 @@ void strategy_hash(const struct document *doc, struct strategy *s)
     h = mix(h, (uint64_t)strategy_devices(doc, s));
     h = mix(h, (uint64_t)p->replica_count);
     h = mix(h, (uint64_t)p->windowed_einsum_mib);
+    h = mix(h, (uint64_t)p->windowed_total_bytes);
     h = mix(h, (uint64_t)(p->all_gather + 2 * p->bidirectional + 4 * p->unroll +
                           8 * p->halo_always_on_lhs + 16 * p->choose_faster_windowed_einsum +
                           32 * p->full + 64 * p->best));
@@ -294,16 +295,13 @@ static bool leaves_a_mark(const struct document *doc, const struct annotation *a
            is_sharding_call(doc, a->target);
 }
 
-bool edit_annotate(struct document *doc, int n, const struct annotation *list, const char *spec,
-                   const char *command, struct diag *d)
+/* Puts n annotations into s, each with its own typed text (NULL: none was). */
+static bool put_annotations(struct document *doc, struct strategy *s, int n,
+                            const struct annotation *list,
+                            const char *const *typed, struct diag *d)
 {
-    struct fail_frame f;
-    if (!FAIL_ENTER(&f))
-        return boundary_failed(&f, d);
-    struct strategy *s = strategy_begin(doc, command);
     struct annotation *all = ARENA_ARRAY(&doc->arena, struct annotation, s->nannotations + n);
     const char **specs = ARENA_ARRAY(&doc->arena, const char *, s->nannotations + n);
-    const char *typed = spec ? arena_strdup(&doc->arena, spec) : NULL;
     bool ok = true;
     int count = 0;
     for (int k = 0; k < n && ok; k++)
@@ -327,7 +325,7 @@ bool edit_annotate(struct document *doc, int n, const struct annotation *list, c
         if (!leaves_a_mark(doc, &list[k]))
             continue;
         all[count] = list[k];
-        specs[count++] = typed;
+        specs[count++] = typed[k];
     }
     arena_close(&tmp);
     for (int k = 0; k < count; k++)
@@ -335,6 +333,46 @@ bool edit_annotate(struct document *doc, int n, const struct annotation *list, c
     s->annotations = all;
     s->specs = specs;
     s->nannotations = count;
+    return ok;
+}
+
+bool edit_annotate(struct document *doc, int n, const struct annotation *list, const char *spec,
+                   const char *command, struct diag *d)
+{
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f))
+        return boundary_failed(&f, d);
+    struct strategy *s = strategy_begin(doc, command);
+    const char **typed = ARENA_ARRAY(&doc->arena, const char *, n);
+    const char *text = spec ? arena_strdup(&doc->arena, spec) : NULL;
+    for (int k = 0; k < n; k++)
+        typed[k] = text;
+    bool ok = put_annotations(doc, s, n, list, typed, d);
+    if (ok)
+        strategy_commit(doc, s);
+    fail_leave(&f);
+    return ok;
+}
+
+bool edit_batch(struct document *doc, const struct edit_batch *b, const char *command, struct diag *d)
+{
+    struct fail_frame f;
+    if (!FAIL_ENTER(&f))
+        return boundary_failed(&f, d);
+    struct strategy *s = strategy_begin(doc, command);
+    const char **typed = ARENA_ARRAY(&doc->arena, const char *, b->n);
+    bool ok = true;
+    for (int k = 0; k < b->n; k++)
+        typed[k] = b->specs[k] ? arena_strdup(&doc->arena, b->specs[k]) : NULL;
+    if (b->nmeshes > 0) {
+        struct mesh *list = arena_copy(&doc->arena, b->meshes, b->nmeshes, sizeof *list);
+        for (int k = 0; k < b->nmeshes; k++)
+            own_mesh(doc, &list[k]);
+        s->meshes = list;
+        s->nmeshes = b->nmeshes;
+        ok = mesh_fits_module(doc, s, &list[0], d) && reread_annotations(doc, s, d);
+    }
+    ok = ok && put_annotations(doc, s, b->n, b->list, typed, d);
     if (ok)
         strategy_commit(doc, s);
     fail_leave(&f);

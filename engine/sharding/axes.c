@@ -21,7 +21,7 @@ int mesh_find_axis(const struct mesh *m, const char *name, size_t n)
 
 /* ---- reading ------------------------------------------------------------------------------------------ */
 
-static bool no_such_axis(struct lexer *l, const struct mesh *m, size_t at, const char *name, size_t n)
+bool no_such_axis(struct lexer *l, const struct mesh *m, size_t at, const char *name, size_t n)
 {
     char text[64] = "";
     memcpy(text, name, n < sizeof text ? n : sizeof text - 1);
@@ -66,8 +66,8 @@ static bool fits_beside(const struct axis_ref *a, const struct axis_ref *b)
     return b->pre % (a->pre * a->size) == 0 || a->pre % (b->pre * b->size) == 0;
 }
 
-static bool add_ref(struct lexer *l, size_t at, const struct mesh *m, struct axis_ref r, int dim,
-                    struct layout *a)
+bool layout_add(struct lexer *l, size_t at, const struct mesh *m, struct axis_ref r, int dim,
+                struct layout *a)
 {
     for (int i = 0; i < a->n; i++) {
         if (a->refs[i].axis != r.axis || fits_beside(&a->refs[i], &r))
@@ -96,7 +96,7 @@ bool read_axis(struct lexer *l, const struct mesh *m, int dim, struct layout *a)
     r.size = m->axes[r.axis].size;
     if (lex_take(l, ':') && !read_sub_axis(l, at, m, &r))
         return false;
-    return add_ref(l, at, m, r, dim, a);
+    return layout_add(l, at, m, r, dim, a);
 }
 
 bool read_axis_braces(struct lexer *l, const struct mesh *m, int dim, struct layout *a)

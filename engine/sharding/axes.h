@@ -23,6 +23,11 @@ struct layout {
     uint64_t open; /* dimensions with a `?`, the first 64 */
 };
 
+/* Adds a reference; refused (over the text from `at`) when a part of it is taken already. */
+bool layout_add(struct lexer *l, size_t at, const struct mesh *m, struct axis_ref r, int dim,
+                struct layout *a) MUST_CHECK;
+/* Reports that a name is none of the mesh's; always false. */
+bool no_such_axis(struct lexer *l, const struct mesh *m, size_t at, const char *name, size_t n);
 /* Reads an axis, quoted or bare, with its :(pre)size, and adds it. */
 bool read_axis(struct lexer *l, const struct mesh *m, int dim, struct layout *a) MUST_CHECK;
 /* { [axis {, axis} [, ?]] } behind its opening brace, as the 2026 spelling and Shardy have it. */

@@ -73,6 +73,20 @@ bool read_mesh_order(struct lexer *l, int64_t ndevices, char close, order_id *or
 
 /* ---- mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)) --------------------------------------------------------- */
 
+/* Shardy's [3, 1, 2, 0] behind its bracket; a mesh without axes names one device, any. */
+static bool read_device_ids(struct lexer *l, struct arena *tmp, int64_t ndevices, order_id *order)
+{
+    int64_t device;
+    if (ndevices > 1)
+        return read_device_list(l, tmp, ndevices, order) && lex_expect(l, ']', "device order");
+    if (!lex_int(l, &device, "device number") || !lex_expect(l, ']', "device order"))
+        return false;
+    if (device < 0)
+        return lex_error(l, l->i - 1, 1, "a device number is negative");
+    *order = order_from_list(l->t, 1, &device);
+    return true;
+}
+
 bool read_inline_mesh(struct lexer *l, struct arena *a, struct mesh *m)
 {
     *m = (struct mesh){ .name = "" };
@@ -94,6 +108,9 @@ bool read_inline_mesh(struct lexer *l, struct arena *a, struct mesh *m)
     l->i++;
     m->order = order_iota(l->t, mesh_devices(m));
     size_t back = l->i;
+    if (lex_take(l, ',') && lex_take_text(l, "device_ids=") && lex_take(l, '['))
+        return read_device_ids(l, a, mesh_devices(m), &m->order);
+    l->i = back;
     if (lex_take(l, ',') && lex_take_text(l, "device_ids="))
         return lex_expect(l, '(', "device order") &&
                read_mesh_order(l, mesh_devices(m), ')', &m->order);

@@ -329,8 +329,32 @@ bool sharding_spec_parse(struct shardings *t, const struct mesh *meshes, int nme
                          const struct source *src, uint32_t off, const char *p, size_t n,
                          size_t *used, sharding_id *out, struct axes_spec *spec,
                          struct diag *d) MUST_CHECK;
-/* In the shell's language: [_,model]; in HLO's words when it cannot be said in axes. */
-enum spelling { SPELL_AXES, SPELL_HLO, SPELL_MESH, SPELL_PSPEC, SPELL_SDY };
+/* The spellings that shardings are printed in; sharding_spec_parse reads them all.
+ *   axes     [_,model]                        hlo     {devices=..}: iota where it can be, else the list
+ *   mesh     {mesh['x'=2,'y'=2], [{'y'},{}]}  pspec   P(None, 'model')
+ *   sdy      #sdy.sharding<@mesh, [..]>       list, iota  {devices=..}, strictly the one or the other
+ *   named    NamedSharding(mesh, P(..))       dtensor [Shard(0), Replicate()]: one entry a mesh axis
+ *   sbp      (S(0), B)                        book    A[I_X, J_Y]
+ *   typed    f32[8@data,4] */
+enum spelling {
+    SPELL_AXES, SPELL_HLO, SPELL_MESH, SPELL_PSPEC, SPELL_SDY, SPELL_LIST, SPELL_IOTA,
+    SPELL_NAMED, SPELL_DTENSOR, SPELL_SBP, SPELL_BOOK, SPELL_TYPED,
+    SPELL_COUNT
+};
+const char *spelling_name(enum spelling how); /* "axes", "hlo", .. */
+/* What some spellings say of the array besides its sharding. */
+struct spell_shape {
+    const char *type; /* "f32" */
+    int rank;         /* -1: no array */
+    const int64_t *dims;
+};
+/* Exactly in that spelling, so that it reads back as s (given the same mesh, and the array's rank).
+ * shapes: of each leaf, or NULL where they are not known. false, with the reason in words: this
+ * spelling cannot say it. mesh NULL: none is named. */
+bool sharding_spell_as(struct shardings *t, const struct mesh *mesh, sharding_id s, enum spelling how,
+                       const struct spell_shape *shapes, struct str *out, struct str *why) MUST_CHECK;
+/* The same where something has to be printed: what the spelling cannot say comes in HLO's words (in
+ * axes, where only the array's shape is missing). */
 void sharding_spell(struct shardings *t, const struct mesh *mesh, sharding_id s,
                     enum spelling how, struct str *out);
 /* Names of the mesh axes that vary inside the groups of a collective ("model", "data", "model:(2)2");

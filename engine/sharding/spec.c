@@ -1,18 +1,10 @@
 /* What a user types for a sharding: language.md section 4. */
 #include <string.h>
 
-#include "sharding/axes.h"
 #include "sharding/dtype.h"
+#include "sharding/spec.h"
 
-struct spec_reader {
-    struct lexer l;
-    const struct mesh *meshes;
-    int nmeshes, rank; /* rank < 0: not known */
-    const struct mesh *mesh;
-    struct layout a;
-};
-
-static bool use_mesh(struct spec_reader *r)
+bool spec_use_mesh(struct spec_reader *r)
 {
     if (r->mesh)
         return true;
@@ -75,7 +67,7 @@ static bool read_atom(struct spec_reader *r)
         mark_open(r);
         return true;
     }
-    return use_mesh(r) && read_axis(l, r->mesh, r->a.rank, &r->a);
+    return spec_use_mesh(r) && read_axis(l, r->mesh, r->a.rank, &r->a);
 }
 
 /* data, (data,model), data*model, model:(2)2, _, ?, {"x", ?}. */
@@ -85,7 +77,7 @@ static bool read_entry(struct spec_reader *r)
     if (lex_take(l, '{')) {
         if (lex_is(l, '}') || lex_is(l, '?'))
             return read_axis_braces(l, r->mesh, r->a.rank, &r->a);
-        return use_mesh(r) && read_axis_braces(l, r->mesh, r->a.rank, &r->a);
+        return spec_use_mesh(r) && read_axis_braces(l, r->mesh, r->a.rank, &r->a);
     }
     bool list = lex_take(l, '(');
     while (!list || !lex_is(l, ')')) {
@@ -123,7 +115,7 @@ static bool read_entries(struct spec_reader *r, char close)
     return true;
 }
 
-static bool rank_fits(struct spec_reader *r, size_t at)
+bool spec_rank_fits(struct spec_reader *r, size_t at)
 {
     if (r->rank < 0 || r->a.rank == r->rank)
         return true;
@@ -132,9 +124,9 @@ static bool rank_fits(struct spec_reader *r, size_t at)
                      r->a.rank == 1 ? "" : "s", r->rank);
 }
 
-static bool finish(struct spec_reader *r, size_t at, sharding_id *out)
+bool spec_finish(struct spec_reader *r, size_t at, sharding_id *out)
 {
-    if (!rank_fits(r, at))
+    if (!spec_rank_fits(r, at))
         return false;
     *out = r->mesh ? layout_sharding(r->l.t, r->mesh, &r->a) : sharding_replicated(r->l.t);
     return true;
@@ -142,23 +134,37 @@ static bool finish(struct spec_reader *r, size_t at, sharding_id *out)
 
 /* ---- one array's sharding in each spelling ---------------------------------------------------------------- */
 
-/* [@name data,_], behind the bracket. */
+/* [@name data,_], behind the bracket; or placements, [S(0), R]. */
 static bool read_brackets(struct spec_reader *r, size_t at, sharding_id *out)
 {
+    if (spec_at_placements(r, ']'))
+        return spec_read_placements(r, ']', at, out);
     if (lex_take(&r->l, '@') && !read_mesh_name(r))
         return false;
     (void)lex_take(&r->l, ',');
-    return read_entries(r, ']') && finish(r, at, out);
+    return read_entries(r, ']') && spec_finish(r, at, out);
 }
 
 /* P('data', None): shorter than the rank means not split. */
-static bool read_pspec(struct spec_reader *r, size_t at, sharding_id *out)
+bool spec_read_pspec(struct spec_reader *r, size_t at, sharding_id *out)
 {
     if (!read_entries(r, ')'))
         return false;
     if (r->rank > r->a.rank && r->rank <= AXES_MAX - 4)
         r->a.rank = r->rank;
-    return finish(r, at, out);
+    return spec_finish(r, at, out);
+}
+
+/* mesh<[], device_ids=[3]>, []>: the array lies on one device. */
+static bool read_one_device(struct spec_reader *r, const struct mesh *m, sharding_id *out)
+{
+    struct lexer *l = &r->l;
+    if (!lex_expect(l, ',', "sharding") || !lex_expect(l, '[', "sharding") ||
+        !lex_expect(l, ']', "sharding of one device") || !lex_expect(l, '>', "sharding"))
+        return false;
+    *out = sharding_maximal(l->t, order_device(l->t, m->order, 0));
+    r->a.rank = r->rank < 0 ? 0 : r->rank;
+    return true;
 }
 
 /* <@mesh, [{"data"}, {?}], replicated={"x"}> behind the opening <. */
@@ -170,10 +176,14 @@ static bool read_sdy(struct spec_reader *r, struct arena *tmp, size_t at, shardi
         if (!read_mesh_name(r))
             return false;
     } else if (lex_take_text(l, "mesh<")) { /* mesh<["x"=2, "y"=4]> */
+        size_t from = l->i;
         inline_mesh = ARENA_NEW(tmp, struct mesh);
         if (!read_inline_mesh(l, tmp, inline_mesh) || !lex_expect(l, '>', "mesh"))
             return false;
         r->mesh = inline_mesh;
+        bool device = memmem(l->p + from, l->i - from, "device_ids", 10);
+        if (inline_mesh->naxes == 0 && device)
+            return read_one_device(r, inline_mesh, out);
     } else {
         return lex_error(l, l->i, 1, "@mesh expected");
     }
@@ -188,10 +198,10 @@ static bool read_sdy(struct spec_reader *r, struct arena *tmp, size_t at, shardi
                              "unreduced axes (a sum that is still owed) are not supported");
         if (!lex_take_text(l, "replicated={"))
             return lex_error(l, here, 1, "replicated={..} expected");
-        if (!use_mesh(r) || !read_axis_braces(l, r->mesh, ALSO_NAMED, &r->a))
+        if (!spec_use_mesh(r) || !read_axis_braces(l, r->mesh, ALSO_NAMED, &r->a))
             return false;
     }
-    return lex_expect(l, '>', "sharding") && finish(r, at, out);
+    return lex_expect(l, '>', "sharding") && spec_finish(r, at, out);
 }
 
 /* f32[8@data,4], behind the bracket. */
@@ -211,7 +221,7 @@ static bool read_typed(struct spec_reader *r, size_t at, sharding_id *out)
         r->a.rank++;
     }
     l->i++;
-    return finish(r, at, out);
+    return spec_finish(r, at, out);
 }
 
 static bool read_maximal(struct lexer *l, sharding_id *out)
@@ -236,11 +246,25 @@ static bool lead_in(struct lexer *l, const char *const *words, size_t n)
     return false;
 }
 
+/* f32, and what NumPy and MLIR call it: float32, bfloat16, int8, i32, bool. */
+static bool is_type_word(const char *w, size_t n)
+{
+    static const char *const kinds[] = { "float", "bfloat", "int", "uint", "complex", "i", "ui" };
+    if (dtype_find(w, n) != DTYPE_NONE || (n == 4 && !memcmp(w, "bool", 4)))
+        return true;
+    for (size_t k = 0; k < COUNTOF(kinds); k++) {
+        size_t len = strlen(kinds[k]);
+        if (n > len && !memcmp(w, kinds[k], len) && w[len] >= '0' && w[len] <= '9')
+            return true;
+    }
+    return false;
+}
+
 static bool take_type(struct lexer *l)
 {
     const char *w;
     size_t n = lex_word(l, &w), back = l->i;
-    if (dtype_find(w, n) == DTYPE_NONE)
+    if (!is_type_word(w, n))
         return false;
     l->i += n;
     if (lex_take(l, '['))
@@ -282,7 +306,7 @@ static bool read_hlo(struct spec_reader *r, size_t at, sharding_id *out)
     l->i = at + used;
     const struct sharding *x = sharding_get(l->t, *out);
     r->a.rank = is_tiled_leaf(x) ? x->data_rank : r->rank < 0 ? 0 : r->rank;
-    return !is_tiled_leaf(x) || rank_fits(r, at);
+    return !is_tiled_leaf(x) || spec_rank_fits(r, at);
 }
 
 static bool read_one(struct spec_reader *r, struct arena *tmp, sharding_id *out)
@@ -300,11 +324,13 @@ static bool read_one(struct spec_reader *r, struct arena *tmp, sharding_id *out)
     if (lex_take(l, '['))
         return read_brackets(r, at, out);
     if (lead_in(l, pspec, COUNTOF(pspec)))
-        return read_pspec(r, at, out);
+        return spec_read_pspec(r, at, out);
     if (lead_in(l, sdy, COUNTOF(sdy)))
         return read_sdy(r, tmp, at, out);
     if (take_type(l))
         return read_typed(r, at, out);
+    if (spec_at_other(r))
+        return spec_read_other(r, tmp, at, out);
     r->a.rank = r->rank < 0 ? 0 : r->rank;
     if (lex_take_word(l, "replicated"))
         *out = sharding_replicated(l->t);
@@ -341,6 +367,16 @@ static bool at_spec_tuple(struct lexer *l)
     return is;
 }
 
+/* (P('data'), P()), as Python writes a tuple. */
+static bool at_python_tuple(struct lexer *l)
+{
+    size_t back = l->i;
+    bool is = lex_take(l, '(') && (lex_take_text(l, "P(") || lex_take_text(l, "PartitionSpec(") ||
+                                   lex_take_text(l, "NamedSharding("));
+    l->i = back;
+    return is;
+}
+
 static bool read_many(struct spec_reader *r, struct arena *tmp, char close, sharding_id *out,
                       uint64_t *open)
 {
@@ -351,6 +387,8 @@ static bool read_many(struct spec_reader *r, struct arena *tmp, char close, shar
         sharding_id s;
         if (elems.n && !lex_expect(&r->l, ',', "tuple of shardings"))
             return false;
+        if (elems.n && close == ')' && lex_is(&r->l, close))
+            break; /* Python: (P(),) */
         if (!read_one(r, tmp, &s))
             return false;
         *open |= r->a.open;
@@ -365,6 +403,10 @@ static bool read_spec(struct spec_reader *r, struct arena *tmp, sharding_id *out
 {
     static const char *const per_value[] = { "#sdy.sharding_per_value<", "sdy.sharding_per_value<" };
     struct lexer *l = &r->l;
+    if (at_python_tuple(l)) {
+        (void)lex_take(l, '(');
+        return read_many(r, tmp, ')', out, open);
+    }
     if (at_spec_tuple(l)) {
         (void)lex_take(l, '{');
         return read_many(r, tmp, '}', out, open);

@@ -208,6 +208,7 @@ enum form {
     FORM_MODULE_PROTO,
     FORM_EMPTY,
     FORM_UTF16,
+    FORM_REPORT,
     FORM_BINARY
 };
 
@@ -294,6 +295,8 @@ static enum form form_of(const char *s, size_t n)
         return proto_form(s, n);
     }
     const char *end = s + n, *p = first_word(s + i, end);
+    if (starts(p, end, "BufferAssignment:") || starts(p, end, "Total bytes used:"))
+        return FORM_REPORT;
     if (*p == '{' || *p == '[')
         return FORM_JSON;
     static const char *const mlir[] = { "module",         "func.func",
@@ -325,22 +328,25 @@ static bool refuse_form(struct diag *d, const struct source *s, enum form f)
 {
     switch (f) {
     case FORM_BYTECODE:
-        return refuse(d, s, "this is MLIR bytecode (binary), which this version does not read",
-                      "print HLO text instead: python3 -c \"import sys; from jax._src.lib import "
-                      "xla_client as x; print(x._xla.mlir.mlir_module_to_xla_computation("
-                      "open(sys.argv[1],'rb').read()).as_hlo_text())\" FILE > FILE.hlo");
+        return refuse(d, s, "this is MLIR bytecode (binary), not StableHLO text",
+                      "print its text: python3 -c \"import sys; from jax._src.interpreters import mlir; from "
+                      "jax._src.lib.mlir.dialects import hlo; print(hlo.deserialize_portable_artifact("
+                      "mlir.make_ir_context(), open(sys.argv[1],'rb').read()))\" FILE > FILE.mlir");
     case FORM_EXPORT:
-        return refuse(
-            d, s, "this is a jax.export artifact (binary), which this version does not read",
-            "print HLO text instead: python3 -c \"import sys, jax.export; from jax._src.lib "
-            "import xla_client as x; print(x._xla.mlir.mlir_module_to_xla_computation("
-            "jax.export.deserialize(bytearray(open(sys.argv[1],'rb').read()))"
-            ".mlir_module()).as_hlo_text())\" FILE > FILE.hlo");
+        return refuse(d, s, "this is a jax.export artifact (binary), not StableHLO text",
+                      "print its text: python3 -c \"import sys; from jax import export; print(export.deserialize("
+                      "bytearray(open(sys.argv[1],'rb').read())).mlir_module())\" FILE > FILE.mlir");
     case FORM_PROTO:
         return refuse(
             d, s, "this is a binary HLO protocol buffer (.hlo.pb), not HLO text",
-            "dump text instead: XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_text\", and "
-            "open DIR/*before_optimizations.txt");
+            "print its text: python3 -c \"import sys; from jax._src.lib import xla_client as x; "
+            "b=open(sys.argv[1],'rb').read(); i=next(k for k in range(1,9) if b[k]<128); "
+            "n=sum((b[k]&127)<<7*(k-1) for k in range(1,i+1)); print(x.XlaComputation(b[i+1:i+1+n])"
+            ".as_hlo_text())\" FILE > FILE.hlo; or dump text: XLA_FLAGS=\"--xla_dump_to=DIR "
+            "--xla_dump_hlo_as_text\"");
+    case FORM_REPORT:
+        return refuse(d, s, "this is a report of XLA's on a module, not the module",
+                      "the module is in the file of the same name up to _optimizations.txt");
     case FORM_MODULE_PROTO:
         return refuse(d, s, "this is a binary HLO module (protocol buffer), not HLO text",
                       "print HLO text instead: python3 -c \"import sys; from jax._src.lib import "

@@ -64,6 +64,8 @@ static void read_options(const cJSON *json, struct partition_options *p)
     p->num_partitions = field_int(json, "num_devices");
     x = at(o, "threshold_for_windowed_einsum_mib");
     p->windowed_einsum_mib = cJSON_IsNumber(x) ? (int64_t)x->valuedouble : 256;
+    x = at(o, "total_bytes_windowed_einsum_threshold");
+    p->windowed_total_bytes = cJSON_IsNumber(x) ? (int64_t)x->valuedouble : 0;
     p->unroll = field_true(o, "unroll_windowed_einsum");
     p->bidirectional = field_true(o, "bidirectional_windowed_einsum");
     p->choose_faster_windowed_einsum = field_true(o, "choose_faster_windowed_einsum");

@@ -189,5 +189,23 @@ check "... says which line" tells "line 3: was 'parameter x"
 check "--safe writes no snapshot" status 2 "$gspmd" -n --safe -c "expect unchanged $tmp/v.txt --update" models/mlp.json
 check "a file holds no colour" sh -c "\"$gspmd\" -n -C 'mesh model=4; show --all > $tmp/plain' models/mlp.json </dev/null >/dev/null && ! grep -q '$(printf '\033')' '$tmp/plain'"
 
+# ---- watch: the dump changes under us
+cp tests/cases/data/renumbered.hlo "$tmp/w.hlo"
+watches() {
+    "$gspmd" -n -c 'mesh data=2 model=4; shard w2 [model,_]; save mine; watch --times=2; strategies; show w2' "$tmp/w.hlo" >"$tmp/out" 2>"$tmp/err" &
+    pid=$!
+    until grep -q '^watching' "$tmp/out" || ! kill -0 $pid; do sleep 0.05; done
+    echo 'HloModule broken {' >"$tmp/w.hlo"
+    until grep -q 'cannot be read' "$tmp/out" || ! kill -0 $pid; do sleep 0.05; done
+    sed 's/p\.70/q.1/g; s/p\.74/q.9/g; s/{devices=\[2,1,4\]<=\[8\] last_tile_dim_replicate}/{replicated}/' tests/cases/data/renumbered.hlo >"$tmp/n.hlo"
+    mv "$tmp/n.hlo" "$tmp/w.hlo"
+    wait $pid
+}
+check "watch" watches
+check "... a broken file changes nothing" says "cannot be read; the one before stays"
+check "... tells what differs" says "x       f32[64,128]  [data,_]      ->  replicated"
+check "... keeps annotations" says "  shard w2 [model,_]"
+check "... and saved strategies" says "mine"
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -50,6 +50,39 @@ static const struct text_case specs[] = {
     { "{replicated, [data]}", -1, "{{replicated}, {devices=[2,4]<=[8] last_tile_dim_replicate}}", NULL, 0, NULL },
     { "#sdy.sharding_per_value<[<@mesh, [{\"data\"}]>, <@mesh, [{}]>]>", -1, "{{devices=[2,4]<=[8] last_tile_dim_replicate}, {replicated}}", NULL, 0, NULL },
 
+    /* other systems' words */
+    { "[S(1), R]", 2, "{devices=[1,2,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
+    { "[Shard(0), Shard(0)]", 1, "{devices=[8]<=[8]}", NULL, 0, NULL },
+    { "(Shard(dim=0), Replicate())", 2, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
+    { "[Replicate(), Shard(-1)]", 3, "{devices=[1,1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", NULL, 0, NULL },
+    { "[_StridedShard(dim=0, split_factor=4), Shard(0)]", 1, "{devices=[8]<=[2,4]T(1,0)}", NULL, 0, NULL },
+    { "[R, R]", 2, "{replicated}", NULL, 0, NULL },
+    { "(S(0), B)", 2, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
+    { "(oneflow.sbp.split(dim=1), oneflow.sbp.broadcast)", 2, "{devices=[1,2,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
+    { "A[I_data, J_model]", 2, "{devices=[2,4]<=[8]}", NULL, 0, NULL },
+    { "W[D, F_{model,data}]", 2, "{devices=[1,8]<=[2,4]T(1,0)}", NULL, 0, NULL },
+    { "Act[B, D]", 2, "{replicated}", NULL, 0, NULL },
+    { "NamedSharding(mesh, P('data', None))", 2, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
+    { "NamedSharding(mesh=Mesh('data': 2, 'model': 4, axis_types=(Auto, Auto)), spec=PartitionSpec('model',), memory_kind=device)", 2, "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}", NULL, 0, NULL },
+    { "NamedSharding(mesh=Mesh(axis_sizes=(4, 2), axis_names=('a', 'b'), axis_types=(Auto,)), spec=P('b'))", 1, "{devices=[2,4]<=[4,2]T(1,0) last_tile_dim_replicate}", NULL, 0, NULL },
+    { "GSPMDSharding({devices=[2,4]<=[8]})", 2, "{devices=[2,4]<=[8]}", NULL, 0, NULL },
+    { "float32[8@data,4]", 2, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
+    { "#sdy.sharding<mesh<[], device_ids=[3]>, []>", 2, "{maximal device=3}", NULL, 0, NULL },
+    { "#sdy.sharding<mesh<[\"a\"=2, \"b\"=2], device_ids=[3, 2, 1, 0]>, [{\"b\"}]>", 1, "{devices=[2,2]3,1,2,0 last_tile_dim_replicate}", NULL, 0, NULL },
+    { "(P('data'), P())", -1, "{{devices=[2,4]<=[8] last_tile_dim_replicate}, {replicated}}", NULL, 0, NULL },
+    { "(P(),)", -1, "{{replicated}}", NULL, 0, NULL },
+
+    { "[S(2), R]", 2, NULL, "no such dimension", 2, NULL },
+    { "[S(0)]", 2, NULL, "1 placement for a mesh of 2 axes", 1, NULL },
+    { "[S(0), R, R]", 2, NULL, "more placements", 11, NULL },
+    { "[Partial(sum), R]", 2, NULL, "partial sums", 2, NULL },
+    { "(S(0), P)", 2, NULL, "partial sums", 8, NULL },
+    { "[_StridedShard(0, split_factor=3), Shard(0)]", 1, NULL, "split_factor=3", 1, NULL },
+    { "A[I_dta, J]", 2, NULL, "no axis \"dta\"", 5, "did you mean data?" },
+    { "A[I_data, J_data]", 2, NULL, "axis data is used twice", 13, NULL },
+    { "A[I_data]{U_model}", 1, NULL, "unreduced", 10, NULL },
+    { "NamedSharding(mesh, [data])", 1, NULL, "PartitionSpec expected", 21, NULL },
+
     { "[_,modle]", 2, NULL, "no axis \"modle\"", 4, "did you mean model?" },
     { "[_,zz]", 2, NULL, "its axes are data=2 model=4", 4, NULL },
     { "[data,data]", 2, NULL, "axis data is used twice", 7, NULL },
@@ -460,41 +493,150 @@ static void axes_of_groups_are_named(void **state)
     fixture_free(&f);
 }
 
-/* What is said in axes reads back as the same sharding, in every spelling, on any mesh. */
+/* One sharding in every spelling: what is said reads back as the same one, what cannot be said has a
+ * reason. said counts by spelling. */
+static void read_back_all(struct fixture *f, const struct mesh *m, int rank, sharding_id id, uint64_t at,
+                          int64_t *said)
+{
+    static const int64_t dims[] = { 8, 5, 1, 7 };
+    const struct spell_shape shape = { "f32", rank, dims };
+    for (int how = 0; how < SPELL_COUNT; how++) {
+        struct str out = STR_IN(&f->arena), why = STR_IN(&f->arena);
+        size_t used;
+        sharding_id again;
+        bool ok = sharding_spell_as(f->t, m, id, (enum spelling)how, &shape, &out, &why);
+        said[how] += ok;
+        if (ok ? why.n > 0 || !out.n : why.n < 10 || out.n > 0)
+            fail_msg("%s, seed %" PRIu64 ": '%s' / '%s'", spelling_name((enum spelling)how), at,
+                     str_text(&out), str_text(&why));
+        if (!ok) { /* what is printed all the same */
+            assert_true(how != SPELL_HLO);
+            sharding_spell(f->t, m, id, (enum spelling)how, &out);
+        }
+        ok = sharding_spec_parse(f->t, m, 1, rank, NULL, 0, str_text(&out), out.n, &used, &again, NULL, NULL);
+        if (!ok || again.i != id.i || used != out.n)
+            fail_msg("%s, seed %" PRIu64 ": %s", spelling_name((enum spelling)how), at, str_text(&out));
+    }
+}
+
+static struct mesh random_mesh(struct fixture *f, int devices, const char *const *names, int naxes)
+{
+    int list[PN];
+    int64_t size[MESH_MAX_AXES], order[PN];
+    struct mesh m = { .name = "", .naxes = naxes };
+    factors(devices, naxes, size);
+    for (int k = 0; k < naxes; k++)
+        m.axes[k] = (struct mesh_axis){ names[k], size[k] };
+    random_order(devices, list);
+    for (int k = 0; k < devices; k++)
+        order[k] = list[k];
+    m.order = chance(60) ? order_iota(f->t, devices) : order_from_list(f->t, devices, order);
+    return m;
+}
+
+/* Axes of the mesh dealt out to dimensions: what every spelling but SBP (its order) can say. */
+static sharding_id random_axes(struct fixture *f, const struct mesh *m, int rank)
+{
+    struct str text = STR_IN(&f->arena);
+    int dim[MESH_MAX_AXES], first = below(m->naxes);
+    size_t used;
+    sharding_id id;
+    for (int k = 0; k < m->naxes; k++)
+        dim[k] = below(rank + 1);
+    for (int d = 0; d < rank; d++) {
+        str_adds(&text, d ? ",(" : "[(");
+        for (int k = 0, n = 0; k < m->naxes; k++)
+            if (dim[(k + first) % m->naxes] == d)
+                str_addf(&text, "%s'%s'", n++ ? "," : "", m->axes[(k + first) % m->naxes].name);
+        str_adds(&text, ")");
+    }
+    str_adds(&text, "]");
+    assert_true(sharding_spec_parse(f->t, m, 1, rank, NULL, 0, str_text(&text), text.n, &used, &id, NULL, NULL));
+    return id;
+}
+
 static void spellings_read_back(void **state)
 {
     (void)state;
-    int64_t n = start_random(40000), in_axes = 0;
+    static const char *const names[][3] = { { "x", "long_name", "z.1" }, { "X", "Y", "Z" }, { "X", "XY", "Y" },
+                                            { "a b", "None", "S" } };
+    int64_t n = start_random(20000), said[SPELL_COUNT] = { 0 }, axes = 0;
     for (int64_t i = 0; i < n; i++) {
         struct fixture f = { .t = shardings_new() };
         uint64_t at = seed;
-        int devices = random_count(), list[PN], naxes = 1 + below(3);
-        int64_t size[3], order[PN];
-        struct mesh m = { .name = "", .naxes = naxes };
-        static const char *const names[] = { "x", "long_name", "z.1" };
-        factors(devices, naxes, size);
-        for (int k = 0; k < naxes; k++)
-            m.axes[k] = (struct mesh_axis){ names[k], size[k] };
-        random_order(devices, list);
-        for (int k = 0; k < devices; k++)
-            order[k] = list[k];
-        m.order = chance(60) ? order_iota(f.t, devices) : order_from_list(f.t, devices, order);
-        int rank = 1 + below(3);
+        int devices = random_count();
+        struct mesh m = random_mesh(&f, devices, names[below(4)], 1 + below(3));
+        int rank = 1 + below(4);
+        bool by_axes = chance(50);
         struct plain s = random_sharding(devices, rank);
-        sharding_id id = make(f.t, &s), again;
-        for (int how = SPELL_AXES; how <= SPELL_SDY; how++) {
-            struct str out = STR_IN(&f.arena);
-            size_t used;
-            sharding_spell(f.t, &m, id, (enum spelling)how, &out);
-            in_axes += how == SPELL_AXES && str_text(&out)[0] == '[';
-            bool ok = sharding_spec_parse(f.t, &m, 1, rank, NULL, 0, str_text(&out), out.n, &used,
-                                          &again, NULL, NULL);
-            if (!ok || again.i != id.i || used != out.n)
-                fail_msg("spelling %d, seed %" PRIu64 ": %s", how, at, str_text(&out));
-        }
+        int64_t before[SPELL_COUNT];
+        memcpy(before, said, sizeof said);
+        read_back_all(&f, &m, rank, by_axes ? random_axes(&f, &m, rank) : make(f.t, &s), at, said);
+        axes += by_axes;
+        for (int how = 0; by_axes && how < SPELL_COUNT; how++)
+            if (said[how] == before[how] && how != SPELL_SBP && how != SPELL_IOTA &&
+                order_is_iota(f.t, m.order))
+                fail_msg("%s has no word for axes, seed %" PRIu64, spelling_name((enum spelling)how), at);
         fixture_free(&f);
     }
-    assert_true(n < 1000 || in_axes * 10 > n);
+    for (int how = 0; how < SPELL_COUNT; how++)
+        print_message("%-8s said %" PRId64 " of %" PRId64 ", %" PRId64 " cannot be said\n",
+                      spelling_name((enum spelling)how), said[how], n, n - said[how]);
+    assert_true(axes * 5 > n * 2);
+    assert_true(said[SPELL_HLO] == n && said[SPELL_LIST] == n);
+    for (int how = 0; how < SPELL_COUNT; how++)
+        assert_true(n < 1000 || said[how] * 3 > n);
+}
+
+static void leaves_are_spelled(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make();
+    static const struct {
+        enum spelling how;
+        const char *hlo, *want; /* NULL: it cannot be said */
+    } cases[] = {
+        { SPELL_DTENSOR, "{devices=[8,1]<=[8]}", "[Shard(0), Shard(0)]" },
+        { SPELL_DTENSOR, "{devices=[8,1]<=[2,4]T(1,0)}", "[_StridedShard(dim=0, split_factor=4), Shard(0)]" },
+        { SPELL_SBP, "{devices=[8,1]<=[2,4]T(1,0)}", NULL },
+        { SPELL_SBP, "{devices=[1,2,4]<=[8] last_tile_dim_replicate}", "(S(1), B)" },
+        { SPELL_BOOK, "{devices=[2,4]<=[8]}", "A[I_data, J_model]" },
+        { SPELL_BOOK, "{devices=[1,8]<=[8]}", "A[I, J_{data,model}]" },
+        { SPELL_TYPED, "{devices=[1,8]<=[8]}", "bf16[6,32@(data,model)]" },
+        { SPELL_NAMED, "{replicated}", "NamedSharding(mesh, P())" },
+        { SPELL_SDY, "{replicated}", "#sdy.sharding<@mesh, [{}, {}]>" },
+        { SPELL_SDY, "{maximal device=3}", "#sdy.sharding<mesh<[], device_ids=[3]>, []>" },
+        { SPELL_LIST, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}",
+          "{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}" },
+        { SPELL_IOTA, "{devices=[2,4]0,1,2,3,4,5,6,7}", "{devices=[2,4]<=[8]}" },
+        { SPELL_IOTA, "{devices=[2,4]0,3,1,2,4,7,5,6}", NULL },
+        { SPELL_PSPEC, "{manual}", NULL },
+        { SPELL_DTENSOR, "{maximal device=3}", NULL },
+        { SPELL_BOOK, "{devices=[4,1,2]<=[8] last_tile_dim_replicate}", NULL },
+        { SPELL_PSPEC, "{{replicated}, {devices=[2,4]<=[8]}}", "(P(), P('data', 'model'))" },
+        { SPELL_SDY, "{{devices=[2,1,4]<=[8] last_tile_dim_replicate}, {devices=[2,4]<=[8]}}",
+          "#sdy.sharding_per_value<[<@mesh, [{\"data\"}, {}]>, <@mesh, [{\"data\"}, {\"model\"}]>]>" },
+        { SPELL_DTENSOR, "{{replicated}, {replicated}}", NULL },
+    };
+    static const int64_t dims[] = { 6, 32 };
+    const struct spell_shape shapes[2] = { { "bf16", 2, dims }, { "bf16", 2, dims } };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        sharding_id s, again;
+        size_t used;
+        struct str out = STR_IN(&f.arena), why = STR_IN(&f.arena);
+        assert_true(sharding_parse(f.t, NULL, NULL, 0, cases[i].hlo, strlen(cases[i].hlo), &used, &s, NULL, NULL));
+        bool ok = sharding_spell_as(f.t, &f.meshes[0], s, cases[i].how, shapes, &out, &why);
+        assert_int_equal(ok, cases[i].want != NULL);
+        if (!ok) {
+            assert_true(why.n > 10);
+            continue;
+        }
+        assert_string_equal(str_text(&out), cases[i].want);
+        assert_true(sharding_spec_parse(f.t, f.meshes, 1, sharding_get(f.t, s)->kind == SHARDING_TUPLE ? -1 : 2,
+                                        NULL, 0, str_text(&out), out.n, &used, &again, NULL, NULL));
+        assert_int_equal(again.i, s.i);
+    }
+    fixture_free(&f);
 }
 
 int main(void)
@@ -505,6 +647,7 @@ int main(void)
         cmocka_unit_test(meshes_are_read),          cmocka_unit_test(shardings_are_spelled),
         cmocka_unit_test(tuples_are_numbered),      cmocka_unit_test(remarks_stay_with_the_note),
         cmocka_unit_test(axes_of_groups_are_named), cmocka_unit_test(spellings_read_back),
+        cmocka_unit_test(leaves_are_spelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,13 +130,14 @@ static void other_forms_are_recognised(void **state)
     REFUSES("a.mlir", "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n}\n",
             "no function", NULL);
     REFUSES("c.mlir", "\"builtin.module\"() ({\n}) : () -> ()\n", "no function", NULL);
-    REFUSES("a.mlirbc", "ML\xefR\x0dStableHLO_v1.9.0\0\x01\x02\x03", "bytecode", "as_hlo_text");
+    REFUSES("a.mlirbc", "ML\xefR\x0dStableHLO_v1.9.0\0\x01\x02\x03", "bytecode", "deserialize_portable_artifact");
     REFUSES("a.export", "\x18\0\0\0\x14\0\x30\0\0\0\0\0\x01\0ML\xefR\x0dStableHLO_v1.0\0",
             "jax.export", "deserialize");
     REFUSES("a.hlo.pb", "\x0a\x80\x01\x0a\x05jit_f\x12\x06main.4\x1a\x80\0\0\0\0\0\0\x01\x02\x03",
             "protocol buffer", "xla_dump_hlo_as_text");
     REFUSES("b.pb", "\x0a\x05jit_f\x12\x06main.4\x1a\x80\x01\0\0\0\0\0\x01\x02\x03",
             "protocol buffer", "XlaComputation");
+    REFUSES("word", "BufferAssignment:\nallocation 0: size 4\n", "report", "same name");
     REFUSES("empty", "", "empty", NULL);
     REFUSES("blank", " \r\n\t\n", "empty", NULL);
     REFUSES("elf",

@@ -1,0 +1,506 @@
+/* Kernels: which operations are computed inside their users, what each kernel reads and does, and how
+ * often every computation runs in one step. */
+#include "cost/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+
+/* ---- sizes -------------------------------------------------------------------------------------- */
+
+int64_t leaf_bytes(const struct module *m, shape_id shape, int64_t leaf, bool widen)
+{
+    const struct shape *s = shape_get(m->ir, shape_leaf(m->ir, shape, leaf));
+    if (s->kind != SHAPE_ARRAY || s->bytes < 0)
+        return 0;
+    if (widen && (s->dtype == DTYPE_BF16 || s->dtype == DTYPE_F16))
+        return 2 * s->bytes;
+    return s->bytes;
+}
+
+int64_t value_bytes(const struct module *m, shape_id shape, bool widen)
+{
+    const struct shape *s = shape_get(m->ir, shape);
+    if (!widen && s->kind == SHAPE_ARRAY)
+        return max_i64(s->bytes, 0);
+    int64_t sum = 0;
+    for (int64_t k = 0; k < s->nleaves; k++)
+        if (!add_ok(sum, leaf_bytes(m, shape, k, widen), &sum))
+            return INT64_MAX;
+    return sum;
+}
+
+/* ---- what can be computed inside its users ---------------------------------------------------------- */
+
+/* A transpose that only moves dimensions of size 1 moves no element. */
+static bool moves_nothing(const struct module *m, const struct instr *in)
+{
+    int n;
+    const int64_t *perm = instr_ints(in, ATTR_DIMENSIONS, &n);
+    const struct shape *from = shape_get(m->ir, instr_at(m, in->operands[0])->shape);
+    int64_t last = -1;
+    for (int k = 0; k < n && k < from->rank; k++) {
+        if (from->dims[perm[k]] == 1)
+            continue;
+        if (perm[k] < last)
+            return false;
+        last = perm[k];
+    }
+    return true;
+}
+
+bool op_forwards(const struct module *m, const struct instr *in)
+{
+    switch ((int)in->op) {
+    case OP_TUPLE:
+    case OP_GET_TUPLE_ELEMENT:
+    case OP_BITCAST:
+    case OP_RESHAPE:
+    case OP_OPT_BARRIER:
+    case OP_DOMAIN:
+    case OP_ADD_DEPENDENCY:
+        return true;
+    case OP_TRANSPOSE:
+        return !m->is_scheduled && moves_nothing(m, in);
+    case OP_COPY:
+        return !m->is_scheduled; /* in a finished dump a copy is one; before, it only holds a sharding */
+    default:
+        return false;
+    }
+}
+
+static bool is_reshape(const struct module *m, const struct instr *in)
+{
+    return in->op == OP_RESHAPE || in->op == OP_BITCAST ||
+           ((in->op == OP_COPY || in->op == OP_TRANSPOSE) && op_forwards(m, in));
+}
+
+/* Maps or moves elements: can be computed at the place where its elements are used. */
+static bool loop_like(const struct module *m, const struct instr *in)
+{
+    enum op_kind op = (enum op_kind)in->op;
+    if (op_is_elementwise_unary(op) || op_is_elementwise_binary(op))
+        return op != OP_COPY || op_forwards(m, in);
+    switch ((int)op) {
+    case OP_SELECT:
+    case OP_CLAMP:
+    case OP_COMPARE:
+    case OP_COMPLEX:
+    case OP_CONVERT:
+    case OP_BITCAST_CONVERT:
+    case OP_BITCAST:
+    case OP_RESHAPE:
+    case OP_BROADCAST:
+    case OP_IOTA:
+    case OP_CONCATENATE:
+    case OP_DYNAMIC_SLICE:
+    case OP_DYNAMIC_UPDATE_SLICE:
+    case OP_GATHER:
+    case OP_PAD:
+    case OP_REDUCE:
+    case OP_REVERSE:
+    case OP_SLICE:
+    case OP_TRANSPOSE:
+    case OP_MAP:
+        return shape_get(m->ir, in->shape)->kind == SHAPE_ARRAY;
+    default:
+        return false;
+    }
+}
+
+/* Too dear to compute twice. */
+static bool is_dear(const struct instr *in)
+{
+    switch ((int)in->op) {
+    case OP_DIVIDE:
+    case OP_REMAINDER:
+    case OP_REDUCE:
+    case OP_MAP:
+    case OP_ACOS:
+    case OP_ACOSH:
+    case OP_ASIN:
+    case OP_ASINH:
+    case OP_ATANH:
+    case OP_COSH:
+    case OP_SINH:
+    case OP_CBRT:
+    case OP_COSINE:
+    case OP_ERF:
+    case OP_EXP:
+    case OP_EXPM1:
+    case OP_LOG:
+    case OP_LOG1P:
+    case OP_LOGISTIC:
+    case OP_RSQRT:
+    case OP_SINE:
+    case OP_SQRT:
+    case OP_TAN:
+    case OP_TANH:
+    case OP_ATAN2:
+    case OP_POWER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A reduction whose dimensions do not hold the last one reads its operand with a stride: such loops are
+ * kept apart. */
+static bool strided_reduce(const struct module *m, const struct instr *in)
+{
+    if (in->op != OP_REDUCE)
+        return false;
+    int n;
+    const int64_t *dims = instr_ints(in, ATTR_DIMENSIONS, &n);
+    int last = shape_get(m->ir, instr_at(m, in->operands[0])->shape)->rank - 1;
+    for (int k = 0; k < n; k++)
+        if (dims[k] == last)
+            return false;
+    return true;
+}
+
+/* Whether user reads elements of its operand more than once each. */
+static bool reuses(const struct module *m, const struct instr *user)
+{
+    if (user->op == OP_BROADCAST)
+        return shape_get(m->ir, user->shape)->count > instr_shape(m, user->operands[0])->count;
+    return user->op == OP_GATHER;
+}
+
+enum { MOST_COPIES = 15 }; /* times that one operation is computed, over all kernels */
+
+static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
+{
+    const struct module *m = p->module;
+    const struct instr *in = instr_at(m, i);
+    uint32_t n = users_count(&p->users, i);
+    const instr_id *users = users_of(&p->users, i);
+    if (!loop_like(m, in) || n == 0 || comp_at(m, in->comp)->root.i == i.i || strided_reduce(m, in) ||
+        (n > 1 && is_dear(in)))
+        return false;
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct instr *u = instr_at(m, users[k]);
+        if (!loop_like(m, u) || strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[users[k].i]) ||
+            (is_dear(in) && reuses(m, u)))
+            return false;
+        if (u->op == OP_DYNAMIC_UPDATE_SLICE && u->operands[0].i == i.i)
+            return false; /* what is updated in place has to be there */
+        sum += p->fused[users[k].i] ? copies[users[k].i] : 1;
+    }
+    if (sum > MOST_COPIES)
+        return false;
+    copies[i.i] = (uint32_t)sum;
+    return true;
+}
+
+static void find_fused(struct cost_plan *p)
+{
+    const struct module *m = p->module;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    uint32_t *copies = ARENA_ARRAY(&tmp, uint32_t, (int64_t)module_ninstrs(m) + 2);
+    for (uint32_t c = 0; c < p->ncomps; c++) {
+        const struct computation *comp = comp_at(m, p->comps[c]);
+        if (p->use[p->comps[c].i] != COMP_RUN)
+            continue;
+        uint32_t n;
+        const instr_id *order = comp_post_order(m, p->comps[c], &p->users, &tmp, &n);
+        (void)comp;
+        for (uint32_t k = n; k-- > 0;)
+            p->fused[order[k].i] = taken_in(p, order[k], copies);
+    }
+    arena_close(&tmp);
+}
+
+/* ---- how often computations run --------------------------------------------------------------------- */
+
+enum { TRIP_STEPS = 2000000, MOST_CALLED = 256 };
+
+static bool runs_alone(enum op_kind op)
+{
+    return op == OP_WHILE || op == OP_CONDITIONAL || op == OP_CALL || op == OP_ASYNC_START;
+}
+
+static void into_called(struct cost_plan *p, comp_id comp, instr_id i)
+{
+    const struct instr *in = instr_at(p->module, i);
+    comp_id called[MOST_CALLED];
+    int n = instr_called(p->module, i, called, MOST_CALLED);
+    if (n == 0)
+        return;
+    double runs = p->runs[comp.i];
+    bool known = p->runs_known[comp.i];
+    if (in->op == OP_WHILE) {
+        int64_t t = while_trip_count(p->module, i, TRIP_STEPS);
+        p->trips[i.i] = t;
+        known = known && t >= 0;
+        runs *= t < 0 ? 1 : (double)t;
+    }
+    for (int k = 0; k < n && k < MOST_CALLED; k++) {
+        uint32_t c = called[k].i;
+        p->runs[c] += runs;
+        p->runs_known[c] = p->runs_known[c] && known;
+        uint8_t use = p->use[comp.i] == COMP_RUN && runs_alone((enum op_kind)in->op) ? COMP_RUN
+                                                                                    : COMP_APPLIED;
+        p->use[c] = p->use[c] == COMP_RUN ? COMP_RUN : use;
+    }
+}
+
+static void find_runs(struct cost_plan *p)
+{
+    const struct module *m = p->module;
+    p->runs[m->entry.i] = 1;
+    p->use[m->entry.i] = COMP_RUN;
+    for (uint32_t k = 0; k <= module_ncomps(m); k++)
+        p->runs_known[k] = true;
+    for (uint32_t k = p->ncomps; k-- > 0;) { /* callers before callees */
+        const struct computation *c = comp_at(m, p->comps[k]);
+        for (uint32_t i = 0; i < c->ninstrs; i++)
+            into_called(p, p->comps[k], c->instrs[i]);
+    }
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------- */
+
+struct maker {
+    struct cost_plan *p;
+    struct arena tmp;
+    uint32_t *mark;     /* [ninstrs + 1] kernel that met it last */
+    int64_t *at;        /* where it stands among that kernel's external operands */
+    VEC(instr_id) stack;
+    VEC(instr_id) ext;
+    VEC(int64_t) bytes;
+    double *inner;      /* [ncomps + 1] FLOPs of fusions' computations; < 0: not counted yet */
+};
+
+static bool does_nothing(const struct module *m, const struct instr *in)
+{
+    return op_forwards(m, in) || in->op == OP_PARAMETER || in->op == OP_CONSTANT || in->op == OP_WHILE ||
+           in->op == OP_CONDITIONAL || in->op == OP_CALL || in->op == OP_AFTER_ALL ||
+           in->op == OP_PARTITION_ID || in->op == OP_REPLICA_ID || in->op == OP_ALL_GATHER_DONE ||
+           in->op == OP_ALL_REDUCE_DONE || in->op == OP_COLLECTIVE_PERMUTE_DONE || in->op == OP_ASYNC_DONE ||
+           in->op == OP_ASYNC_UPDATE || in->op == OP_COPY_DONE;
+}
+
+/* Bytes that `by` reads of its k-th operand. */
+static int64_t bytes_read(const struct module *m, const struct instr *by, uint32_t k)
+{
+    if (k == 0 && (by->op == OP_SLICE || by->op == OP_DYNAMIC_SLICE || by->op == OP_GATHER))
+        return min_i64(value_bytes(m, by->shape, false), instr_shape(m, by->operands[0])->bytes);
+    if (k == 0 && by->op == OP_DYNAMIC_UPDATE_SLICE)
+        return 0; /* in place */
+    if (by->op == OP_SCATTER && k * 2 + 1 < by->noperands)
+        return 0; /* in place */
+    return max_i64(instr_shape(m, by->operands[k])->bytes, 0);
+}
+
+static int64_t bytes_written(const struct module *m, const struct instr *in)
+{
+    if (in->op == OP_DYNAMIC_UPDATE_SLICE)
+        return max_i64(instr_shape(m, in->operands[1])->bytes, 0);
+    if (in->op == OP_SCATTER)
+        return max_i64(instr_shape(m, in->operands[in->noperands - 1])->bytes, 0);
+    return value_bytes(m, in->shape, false);
+}
+
+static void reads(struct maker *k, uint32_t root, const struct instr *by)
+{
+    const struct cost_plan *p = k->p;
+    for (uint32_t o = 0; o < by->noperands; o++) {
+        instr_id x = by->operands[o];
+        if (p->fused[x.i]) {
+            if (k->mark[x.i] != root) {
+                k->mark[x.i] = root;
+                vec_push(&k->tmp, &k->stack, x);
+            }
+            continue;
+        }
+        int64_t b = bytes_read(p->module, by, o);
+        if (k->mark[x.i] != root) {
+            k->mark[x.i] = root;
+            k->at[x.i] = k->ext.n;
+            vec_push(&k->p->arena, &k->ext, x);
+            vec_push(&k->p->arena, &k->bytes, b);
+        } else if (b > k->bytes.v[k->at[x.i]]) {
+            k->bytes.v[k->at[x.i]] = b;
+        }
+    }
+}
+
+static double inner_work(struct maker *k, instr_id fusion, struct work *out)
+{
+    comp_id c[2];
+    if (instr_called(k->p->module, fusion, c, 2) < 1)
+        return 0;
+    const struct computation *comp = comp_at(k->p->module, c[0]);
+    for (uint32_t i = 0; i < comp->ninstrs; i++) {
+        struct work w;
+        cost_work(k->p->module, comp->instrs[i], &w);
+        out->flops += w.flops;
+        out->transcendentals += w.transcendentals;
+        out->matrix = out->matrix || w.matrix;
+        k->inner[c[0].i] += w.matrix ? w.flops : 0;
+    }
+    double matrix = k->inner[c[0].i];
+    k->inner[c[0].i] = 0;
+    return matrix;
+}
+
+static void add_work(struct maker *k, struct kernel *to, instr_id i)
+{
+    const struct module *m = k->p->module;
+    struct work w;
+    cost_work(m, i, &w);
+    double matrix = w.matrix ? w.flops : 0;
+    if (instr_at(m, i)->op == OP_FUSION)
+        matrix = inner_work(k, i, &w);
+    to->flops += w.flops;
+    to->transcendentals += w.transcendentals;
+    to->matrix_flops += matrix;
+    if (w.matrix && to->dtype == DTYPE_NONE)
+        to->dtype = instr_shape(m, instr_at(m, i)->operands[0])->dtype;
+    k->p->visits++;
+}
+
+static void make_kernel(struct maker *k, instr_id r)
+{
+    struct cost_plan *p = k->p;
+    const struct module *m = p->module;
+    const struct instr *in = instr_at(m, r);
+    struct kernel *to = &p->kernel[r.i];
+    p->ext_start[r.i] = (uint32_t)k->ext.n;
+    k->stack.n = 0;
+    add_work(k, to, r);
+    reads(k, r.i, in);
+    while (k->stack.n > 0) {
+        instr_id x = k->stack.v[--k->stack.n];
+        add_work(k, to, x);
+        reads(k, r.i, instr_at(m, x));
+    }
+    if (does_nothing(m, in))
+        return;
+    for (int64_t e = p->ext_start[r.i]; e < k->ext.n; e++)
+        to->in_bytes += k->bytes.v[e];
+    to->out_bytes = bytes_written(m, in);
+}
+
+static void make_kernels(struct cost_plan *p)
+{
+    const struct module *m = p->module;
+    int64_t n = (int64_t)module_ninstrs(m) + 2;
+    struct maker k = { .p = p };
+    arena_open(&k.tmp);
+    k.mark = ARENA_ARRAY(&k.tmp, uint32_t, n);
+    k.at = ARENA_ARRAY(&k.tmp, int64_t, n);
+    k.inner = ARENA_ARRAY(&k.tmp, double, (int64_t)module_ncomps(m) + 2);
+    bool *run = ARENA_ARRAY(&k.tmp, bool, n);
+    for (uint32_t c = 0; c < p->ncomps; c++) {
+        const struct computation *comp = comp_at(m, p->comps[c]);
+        for (uint32_t i = 0; p->use[p->comps[c].i] == COMP_RUN && i < comp->ninstrs; i++)
+            run[comp->instrs[i].i] = true;
+    }
+    for (uint32_t i = 1; i <= module_ninstrs(m); i++) {
+        p->ext_start[i] = (uint32_t)k.ext.n;
+        if (run[i] && !p->fused[i])
+            make_kernel(&k, (instr_id){ i });
+    }
+    p->ext_start[module_ninstrs(m) + 1] = (uint32_t)k.ext.n;
+    INVARIANT(k.ext.n < UINT32_MAX, "too many operands");
+    p->ext = k.ext.v;
+    p->ext_bytes = k.bytes.v;
+    arena_close(&k.tmp);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------- */
+
+static void plan_fill(struct cost_plan *p, const struct cost_options *o)
+{
+    const struct module *m = p->module;
+    int64_t n = (int64_t)module_ninstrs(m) + 2, nc = (int64_t)module_ncomps(m) + 2;
+    p->fused = ARENA_ARRAY(&p->arena, bool, n);
+    p->position = ARENA_ARRAY(&p->arena, uint32_t, n);
+    p->trips = ARENA_ARRAY(&p->arena, int64_t, n);
+    p->kernel = ARENA_ARRAY(&p->arena, struct kernel, n);
+    p->ext_start = ARENA_ARRAY(&p->arena, uint32_t, n);
+    p->use = ARENA_ARRAY(&p->arena, uint8_t, nc);
+    p->runs = ARENA_ARRAY(&p->arena, double, nc);
+    p->runs_known = ARENA_ARRAY(&p->arena, bool, nc);
+    p->order = ARENA_ARRAY(&p->arena, const instr_id *, nc);
+    p->norder = ARENA_ARRAY(&p->arena, uint32_t, nc);
+    users_make(m, &p->arena, &p->users);
+    p->comps = module_call_order(m, false, &p->arena, &p->ncomps);
+    find_runs(p);
+    if (!o->no_fusion)
+        find_fused(p);
+    make_kernels(p);
+    plan_schedule(p, o);
+}
+
+/* A frame of our own, so that a failure inside frees the plan. */
+static bool guarded(struct cost_plan *p, const struct cost_options *o, struct fail_frame *f)
+{
+    if (!FAIL_ENTER(f))
+        return false;
+    plan_fill(p, o);
+    fail_leave(f);
+    return true;
+}
+
+struct cost_plan *cost_plan_new(const struct module *m, const struct program *prog,
+                                const struct cost_options *o, struct tick *tick, struct diag *d)
+{
+    static const struct cost_options plain = { 0 };
+    if (!tick_now(tick, "cost", 0, 1)) {
+        const char *former = diag_stage(d, "interrupted");
+        diag_error(d, NULL, (struct span){ 0, 0 }, "interrupted");
+        diag_stage(d, former);
+        return NULL;
+    }
+    struct cost_plan *p = calloc(1, sizeof *p);
+    if (!p)
+        fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for a plan");
+    p->module = m;
+    p->program = prog;
+    struct fail_frame f;
+    if (guarded(p, o ? o : &plain, &f))
+        return p;
+    cost_plan_free(p);
+    fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+}
+
+void cost_plan_free(struct cost_plan *p)
+{
+    if (!p)
+        return;
+    arena_free(&p->arena);
+    free(p);
+}
+
+static double sum_flops(const struct cost_plan *p, bool once, bool matrix)
+{
+    const struct module *m = p->module;
+    double sum = 0;
+    for (uint32_t c = 0; c < p->ncomps; c++) {
+        comp_id id = p->comps[c];
+        double here = 0;
+        for (uint32_t k = 0; k < p->norder[id.i]; k++) {
+            const struct kernel *x = &p->kernel[p->order[id.i][k].i];
+            here += matrix ? x->matrix_flops : x->flops;
+        }
+        sum += here * (once ? 1 : p->runs[id.i]);
+    }
+    (void)m;
+    return sum;
+}
+
+double cost_flops(const struct cost_plan *p, bool once)
+{
+    return sum_flops(p, once, false);
+}
+
+double cost_matrix_flops(const struct cost_plan *p, bool once)
+{
+    return sum_flops(p, once, true);
+}

@@ -1,0 +1,190 @@
+/* partitioner=best: where it decides (issue: programs of fewer bytes than XLA's).
+ *
+ * XLA's way is always made first, as a trial, and its bytes are counted; only a plan that sends less
+ * (or as much in fewer collectives) takes its place. So no single decision is worse. Decisions meet
+ * in caches, though: a whole value that XLA makes once may serve three users. So the program is
+ * compared with XLA's as a whole too: instructions that came out dearer are left to XLA, and in the
+ * end the cheaper program is handed over.
+ */
+#include "partition/best_emit.h"
+
+#include <string.h>
+
+#include "base/fail.h"
+#include "partition/list.h"
+
+/* ---- trials -------------------------------------------------------------------------------------------- */
+
+void best_begin(struct spmd *s, struct best_trial *t)
+{
+    t->first = module_ninstrs(s->out) + 1;
+    t->nremats = s->remats.n;
+    t->nnotes = s->best->notes.n;
+}
+
+bool best_cost(struct spmd *s, const struct best_trial *t, int64_t *bytes, int64_t *collectives)
+{
+    *bytes = *collectives = 0;
+    for (uint32_t i = t->first; i <= module_ninstrs(s->out); i++) {
+        enum op_kind op = (enum op_kind)instr_at(s->out, (instr_id){ i })->op;
+        if (op == OP_WHILE || op == OP_CONDITIONAL)
+            return false;
+        if (!op_is_collective(op) || best_rejected(s, (instr_id){ i }))
+            continue;
+        if (!add_ok(*bytes, collective_bytes(s->out, s->prog->num_partitions, (instr_id){ i }), bytes))
+            return false;
+        ++*collectives;
+    }
+    return true;
+}
+
+void best_reject(struct spmd *s, const struct best_trial *t)
+{
+    struct best_run *b = s->best;
+    s->remats.n = t->nremats;
+    b->notes.n = t->nnotes;
+    uint32_t last = module_ninstrs(s->out);
+    if (last < t->first)
+        return;
+    while (b->rejected.n > 0 && b->rejected.v[b->rejected.n - 1].first >= t->first)
+        b->rejected.n--; /* trials inside this one */
+    vec_push(&s->arena, &b->rejected, ((struct best_range){ t->first, last }));
+}
+
+bool best_rejected(const struct spmd *s, instr_id n)
+{
+    if (!s->best)
+        return false;
+    int64_t lo = 0, hi = s->best->rejected.n;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (s->best->rejected.v[mid].last < n.i)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < s->best->rejected.n && s->best->rejected.v[lo].first <= n.i;
+}
+
+bool best_wanted(const struct spmd *s)
+{
+    return s->best && !s->failed && s->opt->all_gather &&
+           !(s->best->plain && s->serving.i && s->best->plain[s->serving.i]);
+}
+
+void best_note(struct spmd *s, sharding_id from, sharding_id to, const char *plan, int64_t bytes,
+               int64_t xla_bytes)
+{
+    vec_push(&s->arena, &s->best->notes,
+             ((struct best_note){ .source = s->serving, .from = from, .to = to, .bytes = bytes,
+                                  .xla_bytes = xla_bytes,
+                                  .plan = arena_strdup(&s->prog->arena, plan) }));
+}
+
+/* ---- resharding ------------------------------------------------------------------------------------------ */
+
+static bool plannable(const struct spmd *s, struct pval v, sharding_id target)
+{
+    const struct shape *base = shape_get(s->ir, v.base);
+    return base->kind == SHAPE_ARRAY && base->count > 0 &&
+           (sharding_is_tiled(s->sh, v.sharding) || sharding_is_replicated(s->sh, v.sharding)) &&
+           (sharding_is_tiled(s->sh, target) || sharding_is_replicated(s->sh, target));
+}
+
+struct pval best_reshard(struct spmd *s, struct pval v, sharding_id target, instr_id pad)
+{
+    if (!best_wanted(s) || pad.i || !plannable(s, v, target))
+        return reshard_as_xla(s, v, target, pad);
+    const struct shape *base = shape_get(s->ir, v.base);
+    struct best_trial t;
+    int64_t bytes, n;
+    best_begin(s, &t);
+    struct pval r = reshard_as_xla(s, v, target, pad);
+    if (s->failed || !best_cost(s, &t, &bytes, &n) || n == 0)
+        return r;
+    struct best_problem p = { .t = s->sh, .rank = base->rank, .dims = base->dims,
+                              .bytes = dtype_bytes(base->dtype), .ndevices = s->groups->size,
+                              .from = v.sharding, .to = target, .limit_bytes = bytes,
+                              .limit_collectives = n };
+    struct best_plan plan;
+    if (!best_plan(&p, &plan))
+        return r;
+    best_reject(s, &t);
+    struct str words = STR_IN(&s->arena);
+    best_plan_words(&plan, &words);
+    best_note(s, v.sharding, target, str_text(&words), plan.bytes, bytes);
+    const char *old = s->reason;
+    s->reason = arena_printf(&s->prog->arena, "a path of fewest bytes between two shardings: %s (partitioner=best)",
+                             str_text(&words));
+    r = pval_make(s, best_emit(s, &plan, base, v.local, (comp_id){ 0 }), v.base, target);
+    s->reason = old;
+    INVARIANT(shape_strip(s->ir, instr_at(s->out, r.local)->shape).i ==
+                  shape_strip(s->ir, shard_shape(s, v.base, target)).i,
+              "a plan ends in another shape than its target's");
+    return r;
+}
+
+/* ---- whole programs ------------------------------------------------------------------------------------- */
+
+struct verdict {
+    int64_t bytes, collectives;
+    int64_t *by_source; /* [working instruction] */
+};
+
+static struct verdict judge(const struct program *p, int64_t nsources, struct arena *a)
+{
+    struct verdict v = { 0 };
+    struct collective *list;
+    v.collectives = collectives_list(p->module, p->num_partitions, 1, a, &list, &v.bytes);
+    v.by_source = ARENA_ARRAY(a, int64_t, nsources + 1);
+    for (int64_t i = 0; i < v.collectives; i++) {
+        int64_t *at = &v.by_source[p->notes[list[i].instr.i].source.i];
+        if (!add_ok(*at, list[i].bytes, at))
+            *at = INT64_MAX;
+    }
+    return v;
+}
+
+static bool better(const struct verdict *a, const struct verdict *b)
+{
+    return a->bytes < b->bytes || (a->bytes == b->bytes && a->collectives < b->collectives);
+}
+
+enum { ROUNDS = 4 };
+
+struct program *best_program(const struct propagation *p, const struct partition_options *o,
+                             struct tick *tick, struct diag *d)
+{
+    struct partition_options xla = *o;
+    xla.best = false;
+    struct program *best = partition_as(p, &xla, NULL, tick, d);
+    if (!best)
+        return NULL;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    int64_t n = module_ninstrs(p->graph->module);
+    struct verdict first = judge(best, n, &tmp), least = first;
+    bool *plain = ARENA_ARRAY(&tmp, bool, n + 1), more = true;
+    for (int round = 0; round < ROUNDS && more && first.collectives > 0; round++) {
+        struct program *q = partition_as(p, o, plain, tick, d);
+        if (!q)
+            break;
+        struct verdict v = judge(q, n, &tmp);
+        more = false;
+        for (int64_t i = 0; i <= n; i++)
+            if (v.by_source[i] > first.by_source[i] && !plain[i])
+                plain[i] = more = true;
+        bool take = better(&v, &least);
+        if (take)
+            least = v;
+        program_free(take ? best : q);
+        if (take)
+            best = q;
+    }
+    best->best = true;
+    best->xla_bytes = first.bytes;
+    best->xla_collectives = first.collectives;
+    best->best_bytes = least.bytes;
+    arena_close(&tmp);
+    return best;
+}

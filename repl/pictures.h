@@ -1,0 +1,54 @@
+/* Between the commands that draw: cmd_plot.c, picture_*.c, viewer.c. */
+#ifndef GSPMD_REPL_PICTURES_H
+#define GSPMD_REPL_PICTURES_H
+
+#include "repl/commands.h"
+#include "viz/views.h"
+
+/* A picture in the making. */
+struct picture {
+    struct call *c;
+    struct arena *a; /* of the scene: the command's, or a window's */
+    bool text;       /* for a terminal: narrow, 80 columns */
+    double width;    /* points that pages side by side may take; 0: one below the other */
+    int64_t most;    /* tiles of a dimension that are drawn one by one */
+    int64_t pages;
+};
+
+/* An array as it is laid out after propagation. */
+struct picture_tensor {
+    instr_id instr;
+    shape_id shape;
+    sharding_id sharding;
+    const char *name; /* in the picture's arena */
+    uint64_t open;
+};
+/* Argument k; reported when it is no array. */
+bool picture_tensor(struct picture *p, int k, struct picture_tensor *out);
+/* What propagation p gives to leaf `leaf` of a loaded instruction; replicated where it gives none. */
+sharding_id picture_sharding(struct call *c, const struct propagation *prop, instr_id i, int64_t leaf);
+/* The mesh of the document; without one a line of its devices, in *line. NULL: nobody knows of any. */
+const struct mesh *picture_mesh(struct picture *p, struct mesh *line);
+
+/* Each reports and returns NULL when there is nothing to draw. */
+struct scene *picture_layout(struct picture *p);
+struct scene *picture_device(struct picture *p);
+struct scene *picture_reshard(struct picture *p);
+struct scene *picture_mesh_view(struct picture *p);
+/* plot WHAT...: the scene of the words of a command. */
+struct scene *picture_scene(struct picture *p);
+
+/* Values of an array as one device computes them from made-up inputs, as `run devices=1` does. */
+struct picture_values {
+    struct tensor t;
+    struct arena *a;
+};
+bool picture_values(struct picture *p, const struct picture_tensor *t, struct picture_values *out);
+const char *picture_value(void *values, const int64_t *index); /* a layout_value_fn */
+void picture_values_free(struct picture_values *v);
+
+/* A collective of the program by its name (argument text); reported when there is none. */
+bool picture_collective(struct call *c, const char *name, const struct program **program,
+                        const struct collective **out);
+
+#endif

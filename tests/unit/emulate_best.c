@@ -1,0 +1,158 @@
+/* partitioner=best: what it makes of random pairs of shardings is right (the ring proof) and never
+ * more bytes than XLA's way. GSPMD_CASES: how many; GSPMD_SEED: from where. */
+#include "tests/unit/sharding_random.h"
+
+#include <string.h>
+
+#include "emulate/emulate.h"
+#include "text/text.h"
+
+struct made {
+    struct ir *ir;
+    struct diag *d;
+    struct module *m;
+    struct propagation *p;
+    struct program *best, *xla;
+    struct arena a;
+};
+
+static struct program *program_of(struct made *t, bool best, bool full)
+{
+    struct partition_options o;
+    partition_options_default(&o);
+    o.num_partitions = t->m->num_partitions;
+    o.full = full;
+    o.best = best;
+    return partition(t->p, &o, NULL, t->d);
+}
+
+static void build(struct made *t, const char *text, bool full)
+{
+    memset(t, 0, sizeof *t);
+    t->ir = ir_new();
+    t->d = diag_new();
+    t->m = module_load_text(t->ir, "random", text, strlen(text), NULL, t->d);
+    struct graph *g = t->m ? graph_prepare(t->m, false, NULL, t->d) : NULL;
+    struct propagation_options po = { .spmd = true, .none = true };
+    t->p = g ? propagate(g, &po, NULL, t->d) : NULL;
+    t->best = t->p ? program_of(t, true, full) : NULL;
+    t->xla = t->best ? program_of(t, false, full) : NULL;
+    if (!t->xla) {
+        (void)fputs(text, stderr);
+        fail_msg("%s", t->d->msgs.n ? t->d->msgs.v[0].text : "not made");
+    }
+}
+
+static void drop(struct made *t)
+{
+    program_free(t->best);
+    program_free(t->xla);
+    propagation_free(t->p);
+    module_free(t->m);
+    diag_free(t->d);
+    arena_free(&t->a);
+    ir_free(t->ir);
+}
+
+static int64_t bytes_of(struct made *t, const struct program *p)
+{
+    struct collective *list;
+    int64_t total;
+    (void)collectives_list(p->module, p->num_partitions, 1, &t->a, &list, &total);
+    return total;
+}
+
+static void prove(struct made *t, const char *text)
+{
+    struct verify_result r;
+    memset(&r, 0, sizeof r);
+    if (!verify_program(t->p, t->best, RUN_RING, 1, 1, &r, NULL, t->d)) {
+        (void)fputs(text, stderr);
+        fail_msg("%s", t->d->msgs.n ? t->d->msgs.v[0].text : "not run");
+    }
+    if (!r.equal || r.poisoned) {
+        (void)fputs(text, stderr);
+        fail_msg("differs%s", r.poisoned ? " (padding was read)" : "");
+    }
+    verify_result_free(&r);
+}
+
+/* {devices=[2,1,3,2]<=[2,3,2]T(1,0,2) last_tile_dim_replicate}: mesh axes of a random order on
+ * random dimensions. */
+static void put_sharding(struct str *out, int64_t n, int rank)
+{
+    int64_t mesh[3], tiles[8];
+    int axis[3], perm[3], k = 0;
+    factors(n, 3, mesh);
+    shuffle(3, axis);
+    for (int d = 0; d <= rank; d++)
+        tiles[d] = 1;
+    int at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = below(rank + 1);
+    for (int d = 0; d <= rank; d++)
+        for (int i = 0; i < 3; i++)
+            if (at[axis[i]] == d) {
+                perm[k++] = axis[i];
+                tiles[d] *= mesh[axis[i]];
+            }
+    if (tiles[rank] == n) {
+        str_addf(out, "{replicated}");
+        return;
+    }
+    str_addf(out, "{devices=[");
+    for (int d = 0; d <= rank; d++)
+        if (d < rank || tiles[d] > 1)
+            str_addf(out, "%s%" PRId64, d ? "," : "", tiles[d]);
+    str_addf(out, "]<=[%" PRId64 ",%" PRId64 ",%" PRId64 "]T(%d,%d,%d)%s}", mesh[0], mesh[1], mesh[2],
+             perm[0], perm[1], perm[2], tiles[rank] > 1 ? " last_tile_dim_replicate" : "");
+}
+
+static void random_pairs(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = { 2, 3, 4, 4, 6, 8, 8, 8, 12, 16 };
+    static const int64_t odd[] = { 1, 2, 3, 5, 7, 9 };
+    int64_t cases = start_random(1200), less = 0, sum = 0, sum_xla = 0;
+    for (int64_t i = 0; i < cases; i++) {
+        struct arena a = { 0 };
+        struct str text = STR_IN(&a), dims = STR_IN(&a), from = STR_IN(&a), to = STR_IN(&a);
+        int64_t n = counts[below(COUNTOF(counts))];
+        int rank = 1 + below(4);
+        bool even = chance(50);
+        for (int d = 0; d < rank; d++)
+            str_addf(&dims, "%s%" PRId64, d ? "," : "",
+                     even ? n * (1 + below(2)) : odd[below(COUNTOF(odd))] * (1 + below(2)));
+        put_sharding(&from, n, rank);
+        put_sharding(&to, n, rank);
+        static const char *const types[] = { "f32", "bf16", "s8", "f64" };
+        const char *type = types[below(COUNTOF(types))];
+        str_addf(&text, "HloModule m, num_partitions=%" PRId64 "\n\nENTRY e {\n"
+                 "  x = %s[%s] parameter(0), sharding=%s\n"
+                 "  ROOT y = %s[%s] copy(x), sharding=%s\n}\n",
+                 n, type, str_text(&dims), str_text(&from), type, str_text(&dims), str_text(&to));
+        struct made t;
+        build(&t, str_text(&text), chance(50));
+        prove(&t, str_text(&text));
+        int64_t b = bytes_of(&t, t.best), x = bytes_of(&t, t.xla);
+        if (b > x) {
+            (void)fputs(str_text(&text), stderr);
+            fail_msg("%" PRId64 " bytes, XLA %" PRId64, b, x);
+        }
+        assert_int_equal(t.best->xla_bytes, x);
+        less += b < x;
+        sum += b;
+        sum_xla += x;
+        drop(&t);
+        arena_free(&a);
+    }
+    print_message("%" PRId64 " pairs: less than XLA in %" PRId64 ", %" PRId64 " bytes for %" PRId64 "\n",
+                  cases, less, sum, sum_xla);
+    assert_true(less * 10 > cases);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_pairs) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* Traces: chunks that move hop by hop give the values that come out at once, for every kind of
+ * collective, way of moving and size of group; bytes and rounds are the textbook's; the record is
+ * the same for every number of workers and every schedule; planted faults are reported. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/emulate_run.h"
+
+#define ADDER "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x, y) }\n"
+
+static const char *const kinds[] = { "all-gather", "all-reduce",         "reduce-scatter",
+                                     "all-to-all", "collective-permute", "collective-broadcast",
+                                     "tuple-all-to-all" };
+
+/* A module of n devices with one collective r over v = f32[n * per] that tells its device. */
+static const char *collective_text(struct arena *a, int kind, int64_t n, int64_t per)
+{
+    struct str s = STR_IN(a), groups = STR_IN(a), pairs = STR_IN(a), many = STR_IN(a), shapes = STR_IN(a);
+    for (int64_t d = 0; d < n; d++) {
+        str_addf(&groups, "%s%" PRId64, d ? "," : "", n - 1 - d);
+        str_addf(&pairs, "%s{%" PRId64 ",%" PRId64 "}", d ? "," : "", d, (d + 1) % n);
+        str_addf(&many, "%sv", d ? ", " : "");
+        str_addf(&shapes, "%sf32[%" PRId64 "]", d ? ", " : "", n * per);
+    }
+    str_addf(&s, "HloModule m, num_partitions=%" PRId64 "\n" ADDER "ENTRY e {\n", n);
+    str_addf(&s,
+             "u = u32[] partition-id()\n i = f32[] convert(u)\n t = f32[%" PRId64
+             "] broadcast(i), dimensions={}\n k = f32[%" PRId64
+             "] iota(), iota_dimension=0\n c = f32[%" PRId64 "] cosine(k)\n b = f32[%" PRId64
+             "] add(t, c)\n v = f32[%" PRId64 "] sine(b)\n",
+             n * per, n * per, n * per, n * per, n * per);
+    switch (kind) {
+    case 0:
+        str_addf(&s, "ROOT r = f32[%" PRId64 "] all-gather(v), dimensions={0}, channel_id=1, ", n * n * per);
+        break;
+    case 1: str_addf(&s, "ROOT r = f32[%" PRId64 "] all-reduce(v), to_apply=add, channel_id=1, ", n * per); break;
+    case 2:
+        str_addf(&s, "ROOT r = f32[%" PRId64 "] reduce-scatter(v), dimensions={0}, to_apply=add, channel_id=1, ", per);
+        break;
+    case 3: str_addf(&s, "ROOT r = f32[%" PRId64 "] all-to-all(v), dimensions={0}, channel_id=1, ", n * per); break;
+    case 4:
+        str_addf(&s, "ROOT r = f32[%" PRId64 "] collective-permute(v), channel_id=1, source_target_pairs={%s}\n}\n",
+                 n * per, str_text(&pairs));
+        return str_text(&s);
+    case 5: str_addf(&s, "ROOT r = f32[%" PRId64 "] collective-broadcast(v), channel_id=1, ", n * per); break;
+    default: str_addf(&s, "ROOT r = (%s) all-to-all(%s), channel_id=1, ", str_text(&shapes), str_text(&many));
+    }
+    str_addf(&s, "replica_groups={{%s}}%s\n}\n", str_text(&groups), kind < 3 ? ", use_global_device_ids=true" : "");
+    return str_text(&s);
+}
+
+static int64_t sent_by(const struct trace *t, int64_t device)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < t->nhops; k++)
+        n += t->hops[k].from == device ? t->hops[k].bytes : 0;
+    return n;
+}
+
+static const int64_t sizes[] = { 2, 3, 4, 5, 6, 7, 8, 12, 16 };
+
+static void moving_chunks_changes_no_value(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < (int)COUNTOF(kinds); kind++)
+        for (size_t k = 0; k < COUNTOF(sizes); k++)
+            for (int how = 0; how < 3; how++) {
+                struct arena a = { 0 };
+                int64_t n = sizes[k];
+                const char *text = collective_text(&a, kind, n, 3);
+                struct trace t = { 0 };
+                struct ran plain = run_text(text, (struct run_options){ .ndevices = n });
+                if (!plain.ok)
+                    fail_msg("%s %d: %s", kinds[kind], (int)n, first_error(plain.d));
+                struct ran x = run_text(text, (struct run_options){ .ndevices = n,
+                                                                    .trace = &t,
+                                                                    .collectives = (enum collective_algorithm)how });
+                if (!x.ok)
+                    fail_msg("%s %d: %s", kinds[kind], (int)n, first_error(x.d));
+                assert_int_equal(x.r.hash, plain.r.hash);
+                assert_int_equal(t.nmeetings, 1);
+                assert_int_equal(t.meetings[0].nhops, t.nhops);
+                assert_true(t.nhops > 0);
+                for (int64_t h = 0; h < t.nhops; h++) {
+                    assert_true(t.hops[h].end > t.hops[h].start);
+                    assert_true(t.hops[h].from != t.hops[h].to);
+                }
+                trace_free(&t);
+                ran_free(&x);
+                ran_free(&plain);
+                arena_free(&a);
+            }
+}
+
+/* What each device sends around a ring, in all-to-alls, and how many rounds that takes. */
+static void ring_sends_what_the_formula_says(void **state)
+{
+    (void)state;
+    const int64_t per = 5;
+    for (size_t k = 0; k < COUNTOF(sizes); k++) {
+        int64_t n = sizes[k], operand = n * per * 4;
+        const int64_t want[] = { (n - 1) * operand, 2 * (n - 1) * operand / n, (n - 1) * operand / n,
+                                 (n - 1) * operand / n, operand };
+        const int64_t rounds[] = { n - 1, 2 * (n - 1), n - 1, n - 1, 1 };
+        for (int kind = 0; kind < 5; kind++) {
+            struct arena a = { 0 };
+            struct trace t = { 0 };
+            struct ran x = run_text(collective_text(&a, kind, n, per),
+                                    (struct run_options){ .ndevices = n, .trace = &t });
+            assert_true(x.ok);
+            for (int64_t d = 0; d < n; d++)
+                assert_int_equal(sent_by(&t, d), want[kind]);
+            assert_int_equal(t.meetings[0].rounds, rounds[kind]);
+            trace_free(&t);
+            ran_free(&x);
+            arena_free(&a);
+        }
+    }
+}
+
+static void tree_takes_logarithmic_rounds(void **state)
+{
+    (void)state;
+    static const int64_t rounds[] = { 6, 6, 6, 3, 1, 3, 3 };
+    for (int kind = 0; kind < (int)COUNTOF(kinds); kind++) {
+        struct arena a = { 0 };
+        struct trace t = { 0 };
+        struct ran x = run_text(collective_text(&a, kind, 8, 2),
+                                (struct run_options){ .ndevices = 8, .trace = &t, .collectives = COLLECTIVES_TREE });
+        assert_true(x.ok);
+        assert_int_equal(t.meetings[0].rounds, rounds[kind]);
+        trace_free(&t);
+        ran_free(&x);
+        arena_free(&a);
+    }
+}
+
+/* Sums of floats whose order matters, in a loop, with permutes and gathers in between. */
+static const char busy[] =
+    "HloModule m, num_partitions=8\n" ADDER
+    "body { t = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n x = f32[4] "
+    "get-tuple-element(t), index=1\n"
+    " one = s32[] constant(1)\n n = s32[] add(i, one)\n e = f32[4] cosine(x)\n"
+    " r = f32[4] all-reduce(e), channel_id=1, to_apply=add, replica_groups={{0,1,2,3,4,5,6,7}}, "
+    "use_global_device_ids=true\n"
+    " p = f32[4] collective-permute(x), channel_id=2, "
+    "source_target_pairs={{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}}\n"
+    " q = f32[4] add(r, p)\n g = f32[8] all-gather(q), channel_id=3, dimensions={0}, "
+    "replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true\n"
+    " h = f32[4] slice(g), slice={[2:6]}\n ROOT o = (s32[], f32[4]) tuple(n, h) }\n"
+    "cond { t = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n k = s32[] "
+    "constant(10)\n"
+    " ROOT p = pred[] compare(i, k), direction=LT }\n"
+    "ENTRY e {\n u = u32[] partition-id()\n f = f32[] convert(u)\n b = f32[4] broadcast(f), "
+    "dimensions={}\n a = f32[4] parameter(0)\n"
+    " v = f32[4] add(a, b)\n z = s32[] constant(0)\n t = (s32[], f32[4]) tuple(z, v)\n"
+    " w = (s32[], f32[4]) while(t), condition=cond, body=body\n ROOT r = f32[4] "
+    "get-tuple-element(w), index=1\n}\n";
+
+static bool same_trace(const struct trace *a, const struct trace *b)
+{
+    if (a->nevents != b->nevents || a->nmeetings != b->nmeetings || a->nhops != b->nhops || a->ticks != b->ticks)
+        return false;
+    for (int64_t k = 0; k < a->nevents; k++) {
+        const struct trace_event *x = &a->events[k], *y = &b->events[k];
+        if (x->device != y->device || x->instr.i != y->instr.i || x->kind != y->kind || x->turn != y->turn ||
+            x->start != y->start || x->end != y->end || x->meeting != y->meeting)
+            return false;
+    }
+    for (int64_t k = 0; k < a->nhops; k++) {
+        const struct trace_hop *x = &a->hops[k], *y = &b->hops[k];
+        if (x->meeting != y->meeting || x->round != y->round || x->from != y->from || x->to != y->to ||
+            x->chunk != y->chunk || x->start != y->start || x->end != y->end || x->sums != y->sums)
+            return false;
+    }
+    return true;
+}
+
+static void the_record_does_not_depend_on_workers(void **state)
+{
+    (void)state;
+    struct trace first = { 0 };
+    struct ran one = run_text(busy, (struct run_options){ .ndevices = 8, .threads = 1, .trace = &first });
+    struct ran plain = run_text(busy, (struct run_options){ .ndevices = 8 });
+    assert_true(one.ok && plain.ok);
+    assert_int_equal(one.r.hash, plain.r.hash);
+    assert_int_equal(first.nmeetings, 10 * (1 + 1 + 4));
+    for (int threads = 1; threads <= 8; threads += 3)
+        for (uint64_t seed = 1; seed < 8; seed++) {
+            struct trace t = { 0 };
+            struct ran x = run_text(busy, (struct run_options){ .ndevices = 8, .threads = threads,
+                                                                .schedule_seed = seed, .trace = &t });
+            assert_true(x.ok);
+            assert_int_equal(x.r.hash, plain.r.hash);
+            assert_true(same_trace(&first, &t));
+            trace_free(&t);
+            ran_free(&x);
+        }
+    for (int64_t d = 0; d < 8; d++) /* events of a device follow each other */
+        for (int64_t k = first.first_event[d]; k + 1 < first.first_event[d + 1]; k++) {
+            assert_int_equal(first.events[k].device, d);
+            assert_int_equal(first.events[k].end, first.events[k + 1].start);
+        }
+    trace_free(&first);
+    ran_free(&one);
+    ran_free(&plain);
+}
+
+static void a_full_record_says_so(void **state)
+{
+    (void)state;
+    struct trace t = { .max_records = 64 };
+    struct ran x = run_text(busy, (struct run_options){ .ndevices = 8, .trace = &t });
+    assert_true(x.ok);
+    assert_true(t.truncated);
+    assert_true(t.nevents <= 64);
+    assert_true(t.nmeetings == 60);
+    trace_free(&t);
+    ran_free(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moving_chunks_changes_no_value),
+        cmocka_unit_test(ring_sends_what_the_formula_says),
+        cmocka_unit_test(tree_takes_logarithmic_rounds),
+        cmocka_unit_test(the_record_does_not_depend_on_workers),
+        cmocka_unit_test(a_full_record_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
