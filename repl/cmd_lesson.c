@@ -8,6 +8,7 @@
  *     ? question                 what is asked; then, in this order,
  *     check: expect bytes == $   what must hold; $ stands for the answer typed. Without a $ the
  *                                student types commands until it holds
+ *     check: = 8 | eight         or: words of which the answer is one
  *     answer: 49152              what solves it: for $, or
  *     do: shard x [data,_]       commands
  *     hint: text                 shown on `hint`
@@ -15,6 +16,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/embedded.h"
 #include "base/fail.h"
@@ -137,8 +139,23 @@ static void end_page(struct lesson *l)
         show(l, "\033[2J\033[H");
 }
 
+static bool is_one_of(const char *words, const char *answer)
+{
+    size_t n = strlen(answer);
+    for (const char *p = words; *p;) {
+        p += strspn(p, " |");
+        size_t len = strcspn(p, " |");
+        if (len == n && n > 0 && !strncasecmp(p, answer, n))
+            return true;
+        p += len;
+    }
+    return false;
+}
+
 static bool holds(struct lesson *l, const struct question *q, const char *answer)
 {
+    if (q->check[0] == '=')
+        return is_one_of(q->check + 1, answer);
     struct str s = STR_IN(&l->c->arena);
     for (const char *p = q->check; *p; p++) {
         if (*p == '$')
