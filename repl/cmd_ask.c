@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "repl/commands.h"
+#include "repl/run.h"
 
 /* ---- change by change ------------------------------------------------------------------------------- */
 
@@ -114,6 +114,8 @@ int cmd_step(struct call *c)
     int64_t n;
     if (!step_count(c, &n))
         return call_usage(c, 0, "not a number of steps");
+    if (debug_is_open(c))
+        return debug_step_command(c, n);
     if (!history_open(c, &h))
         return call_failed(c);
     int64_t from = c->sh->step_at;

@@ -1,4 +1,4 @@
-/* comms: the collectives of the partitioned program. blame: whose they are. */
+/* comms: the collectives of the partitioned program. */
 #include <string.h>
 
 #include "repl/commands.h"
@@ -100,7 +100,7 @@ instr_id served_by(struct call *c, const struct program *p, instr_id node)
     return source.i <= module_ninstrs(document_module(c->sh->doc)) ? source : (instr_id){ 0 };
 }
 
-static const char *served_label(struct call *c, const struct program *p, instr_id node, bool full)
+const char *served_label(struct call *c, const struct program *p, instr_id node, bool full)
 {
     if (!p || !p->notes || !p->notes[node.i].source.i)
         return NULL;
@@ -402,6 +402,7 @@ int cmd_comms(struct call *c)
         for (int k = 0; k < naxes; k++)
             json_put_int(&c->js, by[k].name, by[k].bytes);
         json_close(&c->js, '}');
+        say_best(c, p);
         return STATUS_OK;
     }
     int64_t shown = call_rows(c, n);
@@ -414,6 +415,7 @@ int cmd_comms(struct call *c)
             str_addf(&s, "%s%s %s", k ? ", " : "", by[k].name, nice_bytes(&c->arena, by[k].bytes));
         out(c, "by axis: %s\n", str_text(&s));
     }
+    say_best(c, p);
     return STATUS_OK;
 }
 
@@ -435,6 +437,8 @@ int cmd_partition(struct call *c)
         json_put_int(&c->js, "bytes", total);
         json_put_int(&c->js, "fallbacks", fallbacks);
         json_put_int(&c->js, "whole_arrays", p->nremats - fallbacks);
+        if (p->best)
+            json_put_int(&c->js, "xla_bytes", p->xla_bytes);
         return STATUS_OK;
     }
     out(c, "%s devices, %s instructions each: %s\n", with_commas(&c->arena, p->num_partitions),
@@ -443,107 +447,5 @@ int cmd_partition(struct call *c)
         out(c,
             "%" PRId64 " whole arrays made to reshard, %" PRId64 " fall-backs: doctor lists them\n",
             p->nremats - fallbacks, fallbacks);
-    return STATUS_OK;
-}
-
-/* ---- blame
- * --------------------------------------------------------------------------------------------- */
-
-static bool find_collective(struct call *c, const struct module *m, const struct program *p,
-                            const struct collective *list, int64_t n, int64_t *at)
-{
-    const char *name = c->args[0].text;
-    if (name[0] == '%')
-        name++;
-    for (*at = 0; *at < n; ++*at)
-        if (!strcmp(name_text(m->ir, instr_at(m, list[*at].instr)->name), name) ||
-            !strcmp(collective_label(c, m, &list[*at]), name))
-            return true;
-    for (*at = 0; *at < n; ++*at) {
-        const char *full = served_label(c, p, list[*at].instr, true),
-                   *brief = served_label(c, p, list[*at].instr, false);
-        if ((full && !strcmp(full, name)) || (brief && !strcmp(brief, name)))
-            return true;
-    }
-    diag_stage(c->d, "name");
-    diag_error(c->d, c->src, call_span(c, 0),
-               "no collective is named '%s', and none is for such an instruction", name);
-    if (n == 0)
-        diag_hint(c->d, "the program has no collectives");
-    else
-        diag_hint(c->d, "comms lists them: %s, ...", collective_label(c, m, &list[0]));
-    return false;
-}
-
-static void say_value(struct call *c, const char *what, const struct program *p,
-                      const struct module *m, instr_id node)
-{
-    const char *served = served_label(c, p, node, false);
-    sharding_id s = p->node_sharding ? p->node_sharding[node.i] : (sharding_id){ 0 };
-    struct str label = STR_IN(&c->arena);
-    instr_label(m, node, true, &label);
-    out(c, "  %-10s %s %s%s%s%s%s\n", what, str_text(&label),
-        shape_text(c, instr_at(m, node)->shape), served ? ", of " : "", served ? served : "",
-        s.i ? "  " : "", s.i ? spelled(c, s) : "");
-}
-
-int cmd_blame(struct call *c)
-{
-    const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
-    const struct collective *list;
-    int64_t n, total, at;
-    if (!p || !document_collectives(c->sh->doc, &list, &n, &total, call_tick(c), c->d) ||
-        !find_collective(c, p->module, p, list, n, &at))
-        return call_failed(c);
-    const struct module *m = p->module;
-    const struct collective *k = &list[at];
-    const struct node_note *note = &p->notes[k->instr.i];
-    instr_id loaded = served_by(c, p, k->instr);
-    const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
-    struct users users;
-    users_make(m, &c->arena, &users);
-    if (c->json) {
-        json_put_open(&c->js, "collective", '{');
-        json_put_string(&c->js, "name", name_text(m->ir, instr_at(m, k->instr)->name));
-        json_put_string(&c->js, "kind", op_name(k->kind));
-        json_put_int(&c->js, "bytes", k->bytes);
-        json_close(&c->js, '}');
-        json_put_string(&c->js, "for", served_label(c, p, k->instr, true));
-        json_put_string(&c->js, "reason", note->reason);
-        json_put_string(&c->js, "from", hlo_text(c, note->from));
-        json_put_string(&c->js, "to", hlo_text(c, note->to));
-        const struct instr *in = instr_at(m, k->instr);
-        json_put_string(&c->js, "producer",
-                        in->noperands ? served_label(c, p, in->operands[0], true) : NULL);
-        json_put_open(&c->js, "consumers", '[');
-        for (uint32_t u = 0; u < users_count(&users, k->instr) && u < 16; u++)
-            json_string(&c->js, served_label(c, p, users_of(&users, k->instr)[u], true));
-        json_close(&c->js, ']');
-        json_put_string(&c->js, "source", place_of(c, loaded));
-        return STATUS_OK;
-    }
-    table_collectives(c, m, p, k, 1);
-    if (loaded.i) {
-        const struct module *lm = document_module(c->sh->doc);
-        out(c, "  %-10s %s = %s %s%s%s\n", "for", tensor_name(c, loaded),
-            op_name((enum op_kind)instr_at(lm, loaded)->op),
-            shape_text(c, instr_at(lm, loaded)->shape), place_of(c, loaded)[0] ? "  " : "",
-            place_of(c, loaded));
-        const struct instr *src = instr_at(prop->graph->module, note->source);
-        for (uint32_t o = 0; o < src->noperands && o < 4; o++)
-            out(c, "  %-10s %s  %s\n", "operand", working_label(c, prop->graph, src->operands[o]),
-                spelled(c, prop->final[src->operands[o].i]));
-        out(c, "  %-10s %s\n", "result", spelled(c, prop->final[note->source.i]));
-    }
-    if (note->from.i || note->to.i)
-        out(c, "  %-10s %s -> %s\n", "reshards", spelled(c, note->from), spelled(c, note->to));
-    if (instr_at(m, k->instr)->noperands)
-        say_value(c, "takes", p, m, instr_at(m, k->instr)->operands[0]);
-    for (uint32_t u = 0; u < users_count(&users, k->instr) && u < 3; u++)
-        say_value(c, "gives to", p, m, users_of(&users, k->instr)[u]);
-    if (note->reason)
-        out(c, "  %-10s %s\n", "because", note->reason);
-    if (loaded.i)
-        out(c, "why %s tells where its sharding comes from\n", tensor_name(c, loaded));
     return STATUS_OK;
 }

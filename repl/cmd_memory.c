@@ -171,7 +171,8 @@ static void say_room(struct call *c, const struct hardware *h, const struct memo
     if (room >= 1e6)
         out(c, "\n");
     else if (room >= 1)
-        out(c, "; what grows with the batch could be %.2f times as much\n", room);
+        out(c, "; what grows with the batch could be %s times as much\n",
+            room < 100 ? arena_printf(&c->arena, "%.2f", room) : with_commas(&c->arena, (int64_t)room));
     else if (room > 0)
         out(c, "; it would with %.2f of what grows with the batch\n", room);
     else

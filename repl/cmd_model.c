@@ -449,7 +449,10 @@ int cmd_info(struct call *c)
         return STATUS_OK;
     }
     struct str path = STR_IN(&c->arena);
-    str_add_safe(&path, document_path(doc), strlen(document_path(doc)));
+    const char *file = document_path(doc), *base = strrchr(file, '/');
+    if (c->sh->blocks && base) /* a report is the same wherever its module lies */
+        file = base + 1;
+    str_add_safe(&path, file, strlen(file));
     struct str name = STR_IN(&c->arena);
     str_add_safe(&name, name_text(m->ir, m->name), name_len(m->ir, m->name));
     out(c, "module       %s (%s)\n", str_text(&name), str_text(&path));

@@ -67,19 +67,31 @@ static int answer(struct call *c, const char *file, const struct str *text)
     return STATUS_OK;
 }
 
-int cmd_plot(struct call *c)
+static int draw(struct call *c, const char *file, struct scene *make(struct picture *p))
 {
-    const char *file = call_option(c, "-o");
-    if (file && (c->sh->safe || c->sh->sealed))
-        return call_usage(c, -1, "--safe: plot writes no file");
+    struct str text = STR_IN(&c->arena);
     struct picture p = picture_of(c, file);
-    struct scene *s = picture_scene(&p);
+    if (file && (c->sh->safe || c->sh->sealed))
+        return call_usage(c, -1, "--safe: %s writes no file", c->cmd->name);
+    p.dot = file && ends_with(file, ".dot") ? &text : NULL;
+    struct scene *s = make(&p);
     if (!s)
         return call_failed(c);
     if (c->sh->capture) {
         c->sh->capture->scene = s;
         return STATUS_OK;
     }
-    struct str text = STR_IN(&c->arena);
+    if (p.dot && text.n > 0)
+        return answer(c, file, &text);
     return render(c, s, file, &text) ? answer(c, file, &text) : call_failed(c);
+}
+
+int cmd_plot(struct call *c)
+{
+    return draw(c, call_option(c, "-o"), picture_scene);
+}
+
+int cmd_graph(struct call *c)
+{
+    return draw(c, call_option(c, "-o"), picture_graph);
 }

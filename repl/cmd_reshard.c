@@ -357,22 +357,35 @@ static void json_tensor(struct call *c, const struct program *p, const struct mo
 static void say_remats(struct call *c, const struct program *p, instr_id loaded)
 {
     const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
+    if (c->json)
+        json_put_open(&c->js, "whole_arrays", '[');
     for (int64_t k = 0; k < p->nremats; k++) {
         const struct remat_note *r = &p->remats[k];
         instr_id at = r->source.i ? prop->graph->origin[r->source.i].source : (instr_id){ 0 };
         if (at.i != loaded.i)
             continue;
         shape_id shape = instr_at(prop->graph->module, r->source)->shape;
-        if (!c->json)
+        bool move = !r->fallback && r->from.i && r->to.i &&
+                    shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY;
+        if (c->json) {
+            json_open(&c->js, '{');
+            json_put_string(&c->js, "from", r->from.i ? hlo_text(c, r->from) : NULL);
+            json_put_string(&c->js, "to", r->to.i ? hlo_text(c, r->to) : NULL);
+            json_put_bool(&c->js, "fallback", r->fallback);
+        } else {
             out(c, "%s: %s -> %s%s%s\n",
                 r->fallback ? "no rule yet: replicated, computed, sliced"
                             : "the whole array is made on every device",
                 spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "",
                 r->reason ? r->reason : "");
-        if (!r->fallback && r->from.i && r->to.i &&
-            shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY)
+        }
+        if (move)
             say_both(c, shape, r->from, r->to);
+        if (c->json)
+            json_close(&c->js, '}');
     }
+    if (c->json)
+        json_close(&c->js, ']');
 }
 
 static int reshard_tensor(struct call *c)

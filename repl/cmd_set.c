@@ -38,6 +38,13 @@ static const struct option_row rows[] = {
     { "scatter_method", WORDS, "default ExplicitBatch IndexParallel OperandPassthrough TrivialSlicedOperand IndexPassthrough", PART(scatter_method), false, "the plan that scatters try first" },
     { "choose_faster_windowed_einsum", BOOL_TRUE, NULL, PART(choose_faster_windowed_einsum), false, "XLA's option of that name" },
     { "conv_halo_exchange_always_on_lhs", BOOL_TRUE, NULL, PART(halo_always_on_lhs), false, "XLA's option of that name" },
+    { "hoist", BOOL_ON, NULL, PART(hoist), false, "collectives that a loop need not repeat leave it" },
+    { "weight_update", BOOL_ON, NULL, PART(weight_update), false, "each device updates its part of the weights" },
+    { "combine_mib", INTEGER, NULL, PART(combine_mib), false, "independent collectives are one, up to so many MiB; 0: never" },
+    { "reassociate", BOOL_ON, NULL, PART(pass[PASS_REASSOCIATE]), false, "a pass of passes=full (passes lists them)" },
+    { "reduce_scatter", BOOL_ON, NULL, PART(pass[PASS_REDUCE_SCATTER]), false, "a pass of passes=full" },
+    { "fold", BOOL_ON, NULL, PART(pass[PASS_FOLD]), false, "a pass of passes=full" },
+    { "gathers", BOOL_ON, NULL, PART(pass[PASS_GATHERS]), false, "a pass of passes=full" },
     { "is_spmd", BOOL_TRUE, NULL, OPT(is_spmd), false, "XLA's option of that name" },
     { "cse_prevention_only", BOOL_TRUE, NULL, OPT(cse_only), false, "XLA's option of that name" },
     { "propagate_metadata", BOOL_TRUE, NULL, OPT(propagate_metadata), false, "XLA's option of that name" },
@@ -364,4 +371,17 @@ int cmd_set(struct call *c)
         out(c, "%s=%s  %s\n", r->name, value_text(c, &o, r), r->about);
     }
     return STATUS_OK;
+}
+
+void option_script(struct call *c, struct str *s)
+{
+    struct options now = document_strategy(c->sh->doc)->options, fresh;
+    options_default(&fresh);
+    for (size_t k = 0; k < COUNTOF(rows); k++) {
+        if (rows[k].shell || is_threads(&rows[k]))
+            continue;
+        const char *value = value_text(c, &now, &rows[k]);
+        if (strcmp(value, value_text(c, &fresh, &rows[k])) != 0)
+            str_addf(s, "set %s=%s\n", rows[k].name, value);
+    }
 }

@@ -234,6 +234,17 @@ static bool last_changes(struct call *c, instr_id **list, int64_t *n)
     return true;
 }
 
+/* What reading StableHLO puts around the entry's results: a reshape that carries a result's sharding, the
+ * tuple of several results. The text has no operation there, and no name. */
+static bool is_frame_of_results(const struct module *m, instr_id i)
+{
+    const struct instr *in = instr_at(m, i);
+    if (in->name.i || in->comp.i != m->entry.i)
+        return false;
+    return (in->op == OP_RESHAPE && shape_same(m->ir, in->shape, instr_at(m, in->operands[0])->shape)) ||
+           (in->op == OP_TUPLE && comp_at(m, m->entry)->root.i == i.i);
+}
+
 static void all_instrs(struct call *c, instr_id **list, int64_t *n)
 {
     const struct module *m = document_module(c->sh->doc);
@@ -241,7 +252,8 @@ static void all_instrs(struct call *c, instr_id **list, int64_t *n)
     for (uint32_t k = 1; k <= module_ncomps(m); k++) {
         const struct computation *comp = comp_at(m, (comp_id){ k });
         for (uint32_t i = 0; i < comp->ninstrs; i++)
-            vec_push(&c->arena, &v, comp->instrs[i]);
+            if (!is_frame_of_results(m, comp->instrs[i]))
+                vec_push(&c->arena, &v, comp->instrs[i]);
     }
     *list = v.v;
     *n = v.n;

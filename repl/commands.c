@@ -135,8 +135,13 @@ const struct command commands[] = {
       .details = "    Bytes are what one device sends, by the ring's formula, times the trip counts of the loops\n"
                  "    around. \"x ?\": the trip count is not known, and counts once.\n",
       .example = EX_comms, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_comms },
-    { .name = "blame", .group = "partition", .args = "COLLECTIVE", .min = 1, .max = 1,
-      .summary = "why a collective is there: producer, consumers, the shardings that met",
+    { .name = "blame", .group = "partition", .args = "COLLECTIVE [--all]", .min = 1, .max = 1, .options = "--all",
+      .summary = "why a collective is there, what was weighed, and what removes it, found by trying",
+      .details = "    Changes of one annotation near it and at its causes are tried on copies of the strategy:\n"
+                 "    goes, stays  the collective then\n"
+                 "    elsewhere    bytes that the change adds to everything else\n"
+                 "    arguments    what one device's arguments take then\n"
+                 "    avoidable    with the best of them less is sent in all; necessary: not so\n",
       .example = EX_blame, .complete = COMPLETE_NONE, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_blame },
     { .name = "reshard", .group = "partition", .args = "T | [SHAPE|T] A -> B [SHAPE]", .min = 1, .max = -1,
       .summary = "how a value changes its sharding, and what that costs",
@@ -147,6 +152,12 @@ const struct command commands[] = {
     { .name = "program", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
       .summary = "what every device runs, as HLO text",
       .example = EX_program, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_program },
+    { .name = "passes", .group = "partition", .args = "[PASS [--program]]", .max = 1, .options = "--program",
+      .summary = "what each pass after partitioning does to the collectives",
+      .details = "    passes            all of them, in order: on or off, and what is sent behind each\n"
+                 "    passes PASS       the collectives before and after it\n"
+                 "    --program         the programs before and after it, as HLO text\n",
+      .example = EX_passes, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_passes },
     { .name = "partition", .group = "partition", .args = "", .max = 0,
       .summary = "report on the partitioner (it runs whenever it is needed)",
       .example = EX_partition, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_partition },
@@ -162,10 +173,13 @@ const struct command commands[] = {
                  "    outputs=DIR   one file a leaf of the outputs, global arrays\n"
                  "    devices=1     the unpartitioned module\n",
       .example = EX_run, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_run },
-    { .name = "verify", .aliases = "v", .group = "numbers", .args = "[mode=ring|float] [seed=N]", .max = 0, .options = "mode= seed=",
+    { .name = "verify", .aliases = "v", .group = "numbers", .args = "[mode=ring|float] [--each] [--fuzz N] [seed=N]", .max = 0, .options = "mode= seed= --each --fuzz:",
       .summary = "prove that the partitioned program computes what the unpartitioned one does",
-      .details = "    ring    every float is a 64-bit integer: results must agree bit for bit, at any depth\n"
-                 "    float   the real types, within bounds that the operations allow\n",
+      .details = "    ring      every float is a 64-bit integer: results must agree bit for bit, at any depth\n"
+                 "    float     the real types, within bounds that the operations allow\n"
+                 "    --each    every intermediate that the program has in its final sharding, too\n"
+                 "    --fuzz N  N random strategies of this module on these devices; what does not agree is printed\n"
+                 "              as the commands that bring it\n",
       .example = EX_verify, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_verify },
     { .name = "trace", .group = "numbers", .args = "[INSTR] [device=N] [seed=N] [--all]", .max = 1, .options = "device= seed= --all --limit=",
       .summary = "run the program and show when each device did what, and each collective hop by hop",
@@ -182,6 +196,17 @@ const struct command commands[] = {
                  "    corrupt  one bit of that message is turned on the way\n"
                  "    turn=N   in a loop: when it comes there for the N-th time, from 0\n",
       .example = EX_inject, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_inject },
+    { .name = "break", .group = "numbers", .args = "[INSTR | off]", .max = 1, .options = "seed=",
+      .summary = "stop all devices before an instruction of the program; alone: where they are",
+      .details = "    continue runs to the next break, step [N] makes N steps on every device, print T device=3 shows a\n"
+                 "    value. Devices run in lock step. break off ends it, so does an edit.\n",
+      .example = EX_break, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_break },
+    { .name = "continue", .group = "numbers", .args = "", .max = 0, .options = "seed=",
+      .summary = "run the stopped devices to the next break, or to the end",
+      .example = EX_continue, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_continue },
+    { .name = "print", .group = "numbers", .args = "T [device=N] [--all]", .min = 1, .max = 1, .options = "device= seed= --all --limit=",
+      .summary = "a value of the program on a device: where the devices are stopped, else of a whole run",
+      .example = EX_print, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_print },
 
     /* ---- cost ---- */
     { .name = "hardware", .aliases = "hw", .group = "cost", .args = "[NAME | FILE.json] [shape=8x16]", .max = 1, .options = "shape=",
@@ -209,9 +234,19 @@ const struct command commands[] = {
       .details = "    X: an instruction of the module, or a node of the program (comms and cost name them).\n",
       .example = EX_why_cost, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_why_cost },
 
+    { .name = "sweep", .group = "cost", .args = "[models=FOLDER] [mesh=AXES] [T:SPEC|SPEC..]... [OPTION=A|B..]... [-o FILE.svg]", .max = -1, .options = "-o: --all",
+      .summary = "memory and time of many strategies on all cores: a table, and which none beats in both",
+      .details = "    mesh=data,model             every way to cut the devices into these axes\n"
+                 "    mesh=data=2,model=4|..      these meshes\n"
+                 "    w1:[_,model]|[model,_]|-    annotations to try on a tensor or a selection; - : as it is\n"
+                 "    passes=full|spmd            values of an option (set lists them)\n"
+                 "    models=FOLDER               every dump of a folder, first of all\n"
+                 "    All combinations are tried, from the current strategy. Ctrl-C keeps what is there.\n",
+      .example = EX_sweep, .flags = MAY_REDIRECT, .run = cmd_sweep },
+
     /* ---- pictures ---- */
     { .name = "plot", .group = "pictures", .args = "VIEW... [-o FILE.svg|FILE.png|FILE.pdf|FILE.txt]", .min = 1, .max = -1,
-      .options = "-o: dims= page= tiles= device= comm= group= --values --before --torus --order",
+      .options = "-o: dims= page= tiles= device= comm= group= hops= nodes= --values --before --torus --order --in --out",
       .summary = "draw which device holds what, the mesh, a reshard: on the terminal or into a file",
       .details = "    layout T                who holds which piece of a tensor\n"
                  "        dims=R,C            the two dimensions that are shown; others are pages\n"
@@ -224,8 +259,19 @@ const struct command commands[] = {
                  "    reshard T               what the program moves for T; T -> B, A -> B f32[8,16]: what would move\n"
                  "    mesh [AXIS]             the grid of devices, the groups of AXIS joined\n"
                  "        --torus --order     links of neighbours; places where they are not the ids\n"
-                 "        comm=NAME group=N   the groups of a collective\n",
+                 "        comm=NAME group=N   the groups of a collective\n"
+                 "    graph [T [B]]           as the command graph has it\n",
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
+    { .name = "graph", .group = "pictures", .args = "[T [B]] [hops=N] [--in|--out] [-o FILE.svg|FILE.png|FILE.pdf|FILE.dot]", .max = 2,
+      .options = "-o: hops= nodes= --in --out",
+      .summary = "instructions around one, between two, or the module at a glance; where data moves is marked",
+      .details = "    graph             the module: a box a layer or computation, when it is large\n"
+                 "    graph T           T and hops=2 steps around it, at most nodes=48\n"
+                 "    graph T --in      what T is made from; --out: what is made from T\n"
+                 "    graph A B         everything on the way from A to B\n"
+                 "    On the terminal it is a list; files and the window are laid out by Graphviz's dot, which is\n"
+                 "    started for it, and stopped when it takes long. -o FILE.dot writes the graph for Graphviz.\n",
+      .example = EX_graph, .complete = COMPLETE_TENSOR, .flags = MAY_REDIRECT, .run = cmd_graph },
     { .name = "window", .aliases = "view", .group = "pictures", .args = "[VIEW...] [--wait] | close", .max = -1,
       .summary = "show a view in a window that follows every edit",
       .details = "    VIEW as plot has it: layout T, mesh, device N, ... A further one opens beside the first.\n"
@@ -247,6 +293,12 @@ const struct command commands[] = {
                  "    all verdicts; where GITHUB_ACTIONS=true, failures come as annotations, too.\n",
       .example = EX_expect, .flags = NEEDS_MODULE | RAW_WORDS, .run = cmd_expect },
 
+    { .name = "report", .group = "reviews", .args = "FILE.html|.md|.pdf [--against STRATEGY]", .min = 1, .max = 1, .options = "--against=",
+      .summary = "one file for reviewers: strategy, pictures, collectives and reasons, the difference",
+      .details = "    Self-contained, and the same bytes wherever it is made. --against=NAME: what differs from a\n"
+                 "    saved strategy, or from another dump. The page's tables sort and filter, and can be read\n"
+                 "    without scripts.\n",
+      .complete = COMPLETE_FILE, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_report },
     { .name = "explain", .group = "reviews", .args = "[WORD | LOG | -] [--all]", .max = -1, .options = "--all --limit=",
       .summary = "a word of the field; or what a job's log says, and what would mend it",
       .details = "    LOG: a file, - with lines behind <<END, or the message itself. Lines about an \"Involuntary\n"

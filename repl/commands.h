@@ -52,6 +52,9 @@ int cmd_coverage(struct call *c);
 /* cmd_comms.c */
 int cmd_comms(struct call *c);
 int cmd_partition(struct call *c);
+/* cmd_passes.c */
+int cmd_passes(struct call *c);
+/* cmd_blame.c */
 int cmd_blame(struct call *c);
 /* cmd_reshard.c */
 int cmd_reshard(struct call *c);
@@ -63,14 +66,21 @@ int cmd_verify(struct call *c);
 /* cmd_trace.c */
 int cmd_trace(struct call *c);
 int cmd_inject(struct call *c);
+/* cmd_debug.c */
+int cmd_break(struct call *c);
+int cmd_continue(struct call *c);
+int cmd_print(struct call *c);
 /* cmd_hardware.c, cmd_memory.c, cmd_cost.c */
 int cmd_hardware(struct call *c);
 int cmd_memory(struct call *c);
 int cmd_cost(struct call *c);
 int cmd_roofline(struct call *c);
 int cmd_why_cost(struct call *c);
+/* cmd_sweep.c */
+int cmd_sweep(struct call *c);
 /* cmd_plot.c */
 int cmd_plot(struct call *c);
+int cmd_graph(struct call *c);
 /* viewer.c */
 int cmd_window(struct call *c);
 /* cmd_script.c */
@@ -83,6 +93,10 @@ int cmd_alias(struct call *c);
 int cmd_expect(struct call *c);
 /* cmd_watch.c */
 int cmd_watch(struct call *c);
+/* Options that are not the default ones, as commands. */
+void option_script(struct call *c, struct str *s);
+/* cmd_report.c */
+int cmd_report(struct call *c);
 /* cmd_explain.c */
 int cmd_explain(struct call *c);
 /* cmd_lesson.c */
@@ -149,6 +163,10 @@ const char *collective_label(struct call *c, const struct module *m, const struc
 const char *groups_text(struct call *c, const struct collective *k);
 /* Instruction of the loaded module that a node of the program serves, none for glue. */
 instr_id served_by(struct call *c, const struct program *p, instr_id node);
+/* Its name, or that of the working instruction; NULL: glue. full: computation/name, as JSON has it. */
+const char *served_label(struct call *c, const struct program *p, instr_id node, bool full);
+/* What partitioner=best did otherwise; nothing unless it is set (cmd_best.c). */
+void say_best(struct call *c, const struct program *p);
 void table_collectives(struct call *c, const struct module *m, const struct program *p,
                        const struct collective *list, int64_t n);
 

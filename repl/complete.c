@@ -166,6 +166,7 @@ char *line_complete(struct shell *sh, const char *line, int start, const char *t
         if (before == 1) {
             offer(&w, "layout");
             offer(&w, "mesh");
+            offer(&w, "graph");
             offer(&w, "device");
             offer(&w, "reshard");
         } else {

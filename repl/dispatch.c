@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "repl/journal.h"
+#include "repl/report.h"
 #include "repl/review.h"
 
 /* Aliases that name each other double with each level: few levels are enough. */
@@ -699,6 +700,8 @@ static int finish(struct call *c, const struct redirect *r, int status)
         status = wrote ? wrote : status;
     } else if (sh->opening) {
         /* only its messages */
+    } else if (sh->blocks && r->kind == TO_SINK) {
+        blocks_answer(sh->blocks, str_text(&c->out), c->out.n);
     } else if (c->verbatim && sh->rows == 0 && !sh->sealed) {
         say_bytes(sh, &c->out);
     } else {

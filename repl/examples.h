@@ -314,6 +314,19 @@
     "...\n" \
     "gspmd> propagate\n" \
     "8 of 8 instructions have a sharding, 5 are split; 8 changes in 1 sweep\n"
+#define EX_passes \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard x [data,_]\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> constrain y [data,model]\n" \
+    "...\n" \
+    "gspmd> passes\n" \
+    "...\n"
 #define EX_comms \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -342,6 +355,17 @@
     "  result     replicated\n" \
     "  takes      dot.2 f32[64,128], of y\n" \
     "  because    partial sums of the contracting dimension (S-181)\n" \
+    "  weighed    all-reduce as it is: 49,152 bytes\n" \
+    "             a gathered over the same devices: 98,304 bytes\n" \
+    "             w2 gathered over the same devices: 192 KiB\n" \
+    "avoidable: unshard w1 removes it; nothing more elsewhere, 0 bytes in all instead of 49,152 (found by trying 7 changes)\n" \
+    "tried                it    bytes in all  elsewhere  arguments  shardings\n" \
+    "unshard w1           goes             0         +0    544 KiB          5\n" \
+    "shard w1 replicated  goes             0         +0    544 KiB          5\n" \
+    "shard w2 [_,model]   goes        98,304    +98,304    160 KiB          2\n" \
+    "shard w2 replicated  goes        98,304    +98,304    352 KiB          1\n" \
+    "shard a replicated   goes        98,304    +98,304    352 KiB          3\n" \
+    "and 2 more: blame all-reduce.1 --all\n" \
     "why y tells where its sharding comes from\n"
 #define EX_reshard \
     "gspmd> mesh data=2 model=4\n" \
@@ -438,6 +462,37 @@
     "...\n" \
     "gspmd> inject kill y device=3\n" \
     "...\n"
+#define EX_break \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> break all-reduce.1\n" \
+    "break before all-reduce.1 of the program; continue runs to it\n" \
+    "gspmd> continue\n" \
+    "before all-reduce.1 (all-reduce, step 3): devices 0,1,2,3,4,5,6,7\n" \
+    "gspmd> step\n" \
+    "ended after step 4: devices 0,1,2,3,4,5,6,7\n"
+#define EX_continue \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> continue\n" \
+    "ended after step 4: devices 0,1,2,3,4,5,6,7\n"
+#define EX_print \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> print h device=3\n" \
+    "...\n"
 #define EX_plot \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -458,6 +513,15 @@
     "\n" \
     "numbers in a tile: the devices that hold it\n" \
     " ╱ xN: N copies, one on each device named\n"
+#define EX_graph \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> graph y hops=1\n" \
+    "...\n"
 #define EX_window \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -515,18 +579,126 @@
     "(exit 3)\n"
 #define EX_hardware \
     "gspmd> hardware h100\n" \
+    "h100: NVIDIA H100 SXM, DGX nodes of 8\n" \
+    "                             value  unit                                     source\n" \
+    "devices a chip                   1  devices                                  https://www.nvidia.com/en-us/data-center/h100/ (data sheet; without sparsity)\n" \
+    "peak bf16                 9.89e+14  FLOP/s, dense                            https://www.nvidia.com/en-us/data-center/h100/ (data sheet; without sparsity)\n" \
     "...\n"
 #define EX_memory \
     "gspmd> load models/mlp.json\n" \
-    "...\n"
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> shard x [data,_]\n" \
+    "...\n" \
+    "gspmd> memory\n" \
+    "peak         176 KiB a device, at dot.2\n" \
+    "fits         176 KiB of 16.0 GiB on tpu-v3, 16.0 GiB free; what grows with the batch could be 349522.67 times as much\n" \
+    "  parameters         131,072  72.7 %\n" \
+    "  inputs              16,384  9.1 %\n" \
+    "  temporaries         32,768  18.2 %\n" \
+    "arguments    147,456 bytes, outputs 16,384, of these 0 in donated arguments; temporaries 16,384\n" \
+    "schedule     depth first, the largest cone of an operand first\n" \
+    "alive at the peak  kind         shape          bytes   share  for\n" \
+    "w1                 parameters   f32[128,128]  65,536  36.4 %\n" \
+    "w2                 parameters   f32[128,128]  65,536  36.4 %\n" \
+    "x                  inputs       f32[32,128]   16,384   9.1 %\n" \
+    "maximum.1          temporaries  f32[32,128]   16,384   9.1 %  a\n" \
+    "dot.2              temporaries  f32[32,128]   16,384   9.1 %  y\n" \
+    "held alike  copies   bytes  too many\n" \
+    "w1               2  65,536    32,768\n" \
+    "w2               2  65,536    32,768\n" \
+    "x                4  16,384    12,288\n" \
+    "77,824 bytes a device would go if nothing were held twice\n"
 #define EX_cost \
     "gspmd> load models/mlp.json\n" \
-    "...\n"
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> shard x [data,_]\n" \
+    "...\n" \
+    "gspmd> hardware h100\n" \
+    "...\n" \
+    "gspmd> cost\n" \
+    "step         7.15 us on h100: 8 nvlink\n" \
+    "compute      3.09 us, communication 4.07 us, of which 4.07 us exposed (56.9 % of the step)\n" \
+    "utilisation  0.0 % of the bf16 peak by matrix FLOPs: 2.097e+06 a device and step (all: 2.105e+06), 256 KiB of memory traffic\n" \
+    "operation   kernels  compute    links  exposed  of the step\n" \
+    "all-reduce        1           4.07 us  4.07 us       56.9 %\n" \
+    "dot               2  2.07 us                         29.0 %\n" \
+    "maximum           1  1.01 us                         14.1 %\n" \
+    "axis   kernels    links  exposed  of the step\n" \
+    "model        1  4.07 us  4.07 us       56.9 %\n" \
+    "scope       kernels  compute    links  exposed  of the step\n" \
+    "(no scope)        4  3.09 us  4.07 us  4.07 us      100.0 %\n" \
+    "kernel        op          shape        one run  runs  of the step  bound by  for\n" \
+    "all-reduce.1  all-reduce  f32[32,128]  4.07 us     1       56.9 %  links     y\n" \
+    "dot.1         dot         f32[32,128]  1.04 us     1       14.5 %  memory    h\n" \
+    "dot.2         dot         f32[32,128]  1.04 us     1       14.5 %  memory    y\n" \
+    "maximum.1     maximum     f32[32,128]  1.01 us     1       14.1 %  memory    a\n"
 #define EX_roofline \
     "gspmd> load models/mlp.json\n" \
-    "...\n"
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> shard x [data,_]\n" \
+    "...\n" \
+    "gspmd> roofline --limit=3\n" \
+    "tpu-v3: below 136.7 FLOPs a byte memory is the bound\n" \
+    "kernel        op              FLOPs   bytes  FLOPs a byte  of peak  of the step  bound by\n" \
+    "all-reduce.1  all-reduce      4,096  32,768         0.125                38.2 %  links\n" \
+    "dot.1         dot         1.049e+06  98,304          10.7    8.0 %       21.6 %  memory\n" \
+    "dot.2         dot         1.049e+06  98,304          10.7    8.0 %       21.6 %  memory\n" \
+    "and 1 more (--all shows them)\n"
 #define EX_why_cost \
     "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> shard x [data,_]\n" \
+    "...\n" \
+    "gspmd> hardware a100\n" \
+    "...\n" \
+    "gspmd> why-cost y\n" \
+    "dot.2  dot f32[32,128]  1.06 us x 1 runs = 1.06 us, 14.6 % of the step\n" \
+    "  arithmetic: 1.049e+06 matrix FLOPs / (1.56e+14 FLOP/s x 0.85 reached x 1 of whole 64-tiles) = 7.91 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
+    "  memory: (81,920 bytes read + 16,384 written) / (2039 GB/s x 0.8 reached) = 60.3 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
+    "    reads 16,384 bytes of maximum.1\n" \
+    "    reads 65,536 bytes of w2\n" \
+    "  the longer one and 1 us to start: 1.06 us, bound by memory\n" \
+    "all-reduce.1  all-reduce f32[32,128]  4.1 us x 1 runs = 4.1 us, 56.6 % of the step\n" \
+    "  V = 16,384 bytes in groups of 4 over model\n" \
+    "  along nvlink (8 devices): 4 members, 240 GB/s of 300 GB/s (https://www.nvidia.com/en-us/data-center/a100/: NVLink 600 GB/s both ways; x 0.8 reached)\n" \
+    "  2 V (n-1)/n / bandwidth = 102 ns, latency 4 us: 4.1 us\n" \
+    "  4.1 us of it exposed\n"
+#define EX_sweep \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> sweep mesh=data,model w1:[_,model]|- x:[data,_]|-\n" \
+    "16 of 16 strategies on tpu-v3\n" \
+    "      step     peak   links   used          sent  strategy\n" \
+    "*  3.98 us  288 KiB   0.6 %  0.9 %   8,192 bytes  data=4 model=2  w1 [_,model]  x [data,_]\n" \
+    "   4.66 us  536 KiB   0.0 %  0.7 %       0 bytes  data=8 model=1  w1 [_,model]  x [data,_]\n" \
+    "   4.66 us  536 KiB   0.0 %  0.7 %       0 bytes  data=8 model=1  w1 -  x [data,_]\n" \
+    "   4.73 us  384 KiB   1.9 %  2.9 %  32,768 bytes  data=4 model=2  w1 [_,model]  x -\n" \
+    "   4.87 us  560 KiB   0.0 %  1.4 %       0 bytes  data=4 model=2  w1 -  x [data,_]\n" \
+    "   5.28 us  608 KiB   0.0 %  2.6 %       0 bytes  data=2 model=4  w1 -  x [data,_]\n" \
+    "*  5.89 us  176 KiB  38.2 %  0.6 %  24,576 bytes  data=2 model=4  w1 [_,model]  x [data,_]\n" \
+    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=1 model=8  w1 -  x [data,_]\n" \
+    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=1 model=8  w1 -  x -\n" \
+    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=2 model=4  w1 -  x -\n" \
+    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=4 model=2  w1 -  x -\n" \
+    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=8 model=1  w1 [_,model]  x -\n" \
     "...\n"
 /* clang-format on */
 

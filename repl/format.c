@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "repl/commands.h"
+#include "repl/report.h"
 
 const char *with_commas(struct arena *a, int64_t v)
 {
@@ -181,6 +182,12 @@ static void trim_end(struct str *s)
 
 void table_print(struct call *c, struct table *t, bool with_head)
 {
+    if (c->sh->blocks && !c->json) {
+        blocks_answer(c->sh->blocks, str_text(&c->out), c->out.n);
+        c->out.n = 0;
+        blocks_table(c->sh->blocks, t, with_head);
+        return;
+    }
     int width[TABLE_COLUMNS] = { 0 };
     bool used[TABLE_COLUMNS] = { false };
     for (int64_t r = 0; r < t->rows.n; r++)

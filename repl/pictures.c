@@ -391,6 +391,13 @@ struct scene *picture_mesh_view(struct picture *p)
     return view_mesh_full(document_ir(c->sh->doc), mesh, &o, p->a);
 }
 
+static struct scene *graph_words(struct picture *p)
+{
+    p->c->args++; /* as behind the command of that name */
+    p->c->n--;
+    return picture_graph(p);
+}
+
 struct scene *picture_scene(struct picture *p)
 {
     static const struct {
@@ -399,11 +406,12 @@ struct scene *picture_scene(struct picture *p)
     } views[] = { { "layout", picture_layout },
                   { "mesh", picture_mesh_view },
                   { "device", picture_device },
+                  { "graph", graph_words },
                   { "reshard", picture_reshard } };
     for (size_t k = 0; k < COUNTOF(views); k++)
         if (!strcmp(p->c->args[0].text, views[k].word))
             return views[k].make(p);
     call_usage(p->c, 0, "'%s' is no view", p->c->args[0].text);
-    diag_hint(p->c->d, "plot layout T, plot mesh [AXIS], plot device N, plot reshard T");
+    diag_hint(p->c->d, "plot layout T, plot mesh [AXIS], plot graph [T], plot device N, plot reshard T");
     return NULL;
 }

@@ -13,6 +13,7 @@ struct picture {
     double width;    /* points that pages side by side may take; 0: one below the other */
     int64_t most;    /* tiles of a dimension that are drawn one by one */
     int64_t pages;
+    struct str *dot; /* graph: DOT goes here, nothing is drawn; NULL */
 };
 
 /* An array as it is laid out after propagation. */
@@ -35,6 +36,7 @@ struct scene *picture_layout(struct picture *p);
 struct scene *picture_device(struct picture *p);
 struct scene *picture_reshard(struct picture *p);
 struct scene *picture_mesh_view(struct picture *p);
+struct scene *picture_graph(struct picture *p); /* arguments: [T [B]] */
 /* plot WHAT...: the scene of the words of a command. */
 struct scene *picture_scene(struct picture *p);
 

@@ -24,4 +24,8 @@ void warn_elided(struct call *c);
 bool program_instr(struct call *c, const struct program *p, const char *name, instr_id *out_i);
 const char *program_label(struct call *c, const struct module *m, instr_id i);
 
+/* cmd_debug.c */
+bool debug_is_open(struct call *c); /* devices are stopped in the program of the current strategy */
+int debug_step_command(struct call *c, int64_t n);
+
 #endif

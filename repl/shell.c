@@ -75,6 +75,7 @@ void shell_free(struct shell *sh)
     if (sh->log)
         fclose(sh->log);
     journal_free(sh->journal);
+    debug_forget(sh);
     document_free(sh->doc);
     hardware_free(sh->hardware);
     arena_free(&sh->arena);

@@ -67,6 +67,7 @@ struct shell {
     int theme;         /* of pictures; 0: light, 1: dark */
     int64_t scale;     /* of pictures, 2 for a projector; 0: 1 */
     struct capture *capture;
+    struct blocks *blocks; /* a report that commands answer into (report.h); NULL: none */
     struct viewer *viewer; /* the window, when one was opened (repl/viewer.h) */
     int rows, columns; /* of the terminal; 0: no terminal */
     int depth;         /* nesting of source, alias, time */
@@ -90,12 +91,16 @@ struct shell {
     int nshape;                /* chips along the torus axes, where the user said so */
     int64_t shape[4];
     bool unsaved;      /* edits since the last save */
+    struct debugger *debug; /* break, continue, print: devices in lock step; NULL: none */
+    uint64_t debug_key;     /* of the strategy whose program it runs */
+    const void *debug_program;
     int64_t step_at;   /* step, back, run-to: changes behind the cursor, in the history of */
     uint64_t step_key; /* this key; another one: the cursor is nowhere yet */
 };
 
 struct shell *shell_new(struct sink sink);
 void shell_free(struct shell *sh);
+void debug_forget(struct shell *sh); /* ends a debugger (cmd_debug.c) */
 
 /* Runs every command of a text; name for messages ("<command>", a file). Stops at the first error
  * when bail is on and the shell not interactive. Returns the status that the text ends with. */

@@ -147,10 +147,10 @@ static enum talk talk(struct child *c, const char *text, size_t n, int ms, struc
     }
 }
 
-static bool fail(struct diag *d, const char *code, const char *fmt, const char *detail)
+static bool fail(struct diag *d, const char *code, const char *what, const char *detail)
 {
     const char *before = diag_stage(d, code);
-    diag_error(d, NULL, (struct span){ 0 }, fmt, detail);
+    diag_error(d, NULL, (struct span){ 0 }, "%s%s", what, detail);
     if (strcmp(code, "interrupted") != 0)
         diag_hint(d, "the graph as a list needs no dot: graph T without -o; graph T -o FILE.dot writes it for later");
     diag_stage(d, before);
@@ -167,7 +167,7 @@ bool dot_run(const char *text, size_t n, int milliseconds, struct tick *tick, st
     }
     struct child c;
     if (!start(&c))
-        return fail(d, "limit", "graphs are laid out by Graphviz's dot, which could not be started: %s",
+        return fail(d, "limit", "graphs are laid out by Graphviz's dot, which could not be started: ",
                     strerror(errno));
     runs++;
     enum talk how = talk(&c, text, n, milliseconds, tick, json);
@@ -180,11 +180,11 @@ bool dot_run(const char *text, size_t n, int milliseconds, struct tick *tick, st
     while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (how == TALK_STOPPED)
-        return fail(d, "interrupted", "interrupted%s", "");
+        return fail(d, "interrupted", "interrupted", "");
     if (how == TALK_TIME)
-        return fail(d, "limit", "dot took too long and was stopped%s", "");
+        return fail(d, "limit", "dot took too long and was stopped", "");
     if (how == TALK_BROKEN || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || json->n == 0)
-        return fail(d, "limit", "dot ended without an answer%s",
+        return fail(d, "limit", "dot ended without an answer",
                     WIFSIGNALED(status) ? ": it was killed" : "");
     keep(text, n, json->s, json->n);
     return true;

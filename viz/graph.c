@@ -415,13 +415,21 @@ static void add_notes(struct scene *s, const struct graph_view *g)
     scene_measure(s);
 }
 
+/* GSPMD_DOT_MS: for tests, and for slow machines. */
+static int patience(void)
+{
+    const char *given = getenv("GSPMD_DOT_MS");
+    int ms = given ? atoi(given) : 0;
+    return ms > 0 ? ms : DOT_MS;
+}
+
 struct scene *view_graph(const struct graph_view *g, struct tick *tick, struct arena *a, struct diag *d)
 {
     struct arena tmp = { 0 };
     arena_open(&tmp);
     struct str text = STR_IN(&tmp), json = STR_IN(&tmp);
     write_dot(g, false, &text);
-    if (!dot_run(str_text(&text), text.n, DOT_MS, tick, &json, d)) {
+    if (!dot_run(str_text(&text), text.n, patience(), tick, &json, d)) {
         arena_close(&tmp);
         return NULL;
     }

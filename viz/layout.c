@@ -260,6 +260,11 @@ static void mark_tile(struct layout *l, struct scene_item *tile)
     if (holds(l, l->o->device)) {
         tile->state |= STATE_HELD;
         tile->device = l->o->device;
+        for (int k = 1; k < tile->nowners; k++) /* the middle is of the first one's colour */
+            if (tile->owners[k] == tile->device)
+                tile->owners[k] = tile->owners[0];
+        if (tile->nowners > 0)
+            tile->owners[0] = tile->device;
     } else {
         tile->role = ROLE_FRAME;
         tile->state = 0;

@@ -52,6 +52,7 @@ struct window *window_open(const struct window_client *client, int width, int he
     w->hover = -1;
     w->dirty = true;
     w->scale = 1.5;
+    w->pace = FRAME_MS;
     find_style(w);
     sdl.SDL_SetWindowMinimumSize(w->window, 240, 160);
     sdl.SDL_StartTextInput();
@@ -260,7 +261,7 @@ bool window_pump(struct window *w, bool busy)
     if (!busy && w->client.version(w->client.context) != w->version)
         w->dirty = true;
     uint64_t now = sdl.SDL_GetTicks64();
-    if (w->dirty && (now - w->drawn >= FRAME_MS || !w->stats.frames)) {
+    if (w->dirty && (now - w->drawn >= w->pace || !w->stats.frames)) {
         w->dirty = false;
         w->drawn = now;
         window_frame(w, busy);
@@ -310,6 +311,11 @@ void window_look(struct window *w, double x, double y, double scale)
     v->scale = scale;
     v->fitted = false;
     w->dirty = true;
+}
+
+void window_pace(struct window *w, int ms)
+{
+    w->pace = (uint64_t)ms;
 }
 
 const uint32_t *window_pixels(struct window *w, int *width, int *height, int *stride_bytes)
@@ -388,6 +394,11 @@ const char *window_panel(const struct window *w)
 void window_look(struct window *w, double x, double y, double scale)
 {
     (void)w, (void)x, (void)y, (void)scale;
+}
+
+void window_pace(struct window *w, int ms)
+{
+    (void)w, (void)ms;
 }
 
 const uint32_t *window_pixels(struct window *w, int *width, int *height, int *stride_bytes)

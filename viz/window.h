@@ -49,6 +49,8 @@ const struct window_stats *window_stats(const struct window *w);
 const struct scene *window_scene(const struct window *w); /* of the view in front; NULL */
 const char *window_text(const struct window *w);          /* the line at the foot; what the panel says */
 const char *window_panel(const struct window *w);
+/* Milliseconds between frames, 16 at first. */
+void window_pace(struct window *w, int ms);
 /* The view in front from here on at this scale, its point (x, y) in the upper left corner. */
 void window_look(struct window *w, double x, double y, double scale);
 /* The pixels as they are shown, 0x00RRGGBB; NULL before the first frame. */

@@ -58,6 +58,7 @@ struct window {
     bool dragging, moved;
     int64_t hover;     /* item of the front view; -1 */
     uint64_t touched, drawn, version; /* milliseconds */
+    uint64_t pace;
     char *pending[16]; /* words typed while the client was busy */
     int npending;
     struct window_stats stats;

@@ -101,6 +101,19 @@ static bool is_backward(const struct instr *in)
     return in->metadata && memmem(in->metadata, in->metadata_len, "transpose(", 10) != NULL;
 }
 
+/* A loop is backward when its body is: the loop itself is called `while` in both passes. */
+static bool runs_backward(const struct module *m, const struct instr *in)
+{
+    const struct attr *body = in->op == OP_WHILE ? instr_attr(in, ATTR_BODY) : NULL;
+    if (is_backward(in) || !body || body->type != ATTR_TYPE_COMP)
+        return is_backward(in);
+    const struct computation *c = comp_at(m, body->comp);
+    for (uint32_t k = 0; k < c->ninstrs; k++)
+        if (is_backward(instr_at(m, c->instrs[k])))
+            return true;
+    return false;
+}
+
 static bool is_forward(const struct instr *in)
 {
     return in->metadata && !is_backward(in) && memmem(in->metadata, in->metadata_len, "jvp(", 4) != NULL;
@@ -130,11 +143,11 @@ static bool needed_backward(const struct cost_plan *p, instr_id i, int64_t leaf)
                     queue[n++] = (struct step){ u[k], s.leaf - off };
                 continue;
             }
-            if (is_backward(by))
+            if (runs_backward(m, by))
                 return true;
             if (by->op == OP_TUPLE) { /* where in it */
                 for (uint32_t o = 0; o < by->noperands; o++)
-                    if (by->operands[o].i == s.i && n < 128)
+                    if (by->operands[o].i == s.i.i && n < 128)
                         queue[n++] = (struct step){ u[k], s.leaf + shape_leaf_offset(m->ir, by->shape, o) };
                 continue;
             }
@@ -156,7 +169,7 @@ enum memory_kind buffer_kind(const struct cost_plan *p, const struct buffer *b, 
     if (s->kind == SHAPE_ARRAY && is_float(s->dtype) && s->rank > 0 && !is_forward(in) &&
         (is_backward(in) || in->op == OP_WHILE) && map_get(weights, s->skeleton.i, &v))
         return MEMORY_GRADIENTS;
-    if (!is_backward(in) && needed_backward(p, b->instr, b->leaf))
+    if (!runs_backward(m, in) && needed_backward(p, b->instr, b->leaf))
         return MEMORY_ACTIVATIONS;
     return MEMORY_TEMPORARIES;
 }

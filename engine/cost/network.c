@@ -9,6 +9,7 @@
  *          all-reduce: twice that. all-to-all: half of everything crosses the middle of each axis.
  *          permute: bytes x the flows that share a link.
  *  switch  V (n-1)/n over the bandwidth of a device; all-to-all V/n (n-1)/n; all-reduce twice.
+ *  chip    devices of one chip exchange through its memory; outside they share the links' work.
  *  levels  each level moves its part: outside a node its members share the work, so V over n1 nodes
  *          costs V (n1-1)/n1 / (n0 W1). The levels work at the same time on pieces: the slowest counts.
  * Latency: hops (ring: half of them) or messages times the level's. */
@@ -170,9 +171,14 @@ static double bytes_of_operands(const struct module *mod, const struct instr *in
 }
 
 /* Factors: passes over the buffer. */
-static void grouped(const struct machine *m, struct link_use *use, double passes, bool a2a, double v)
+static void grouped(const struct machine *m, struct link_use *use, double passes, bool a2a, double v,
+                    int64_t chip)
 {
     double inner = 1; /* members inside: they share what goes out */
+    if (chip > 1) { /* through the chip's memory */
+        double n = (double)chip, w = m->hardware->bandwidth.value * m->calibration.memory;
+        use->transfer = (a2a ? 1 : passes) * v * (n - 1) / n / w;
+    }
     for (int level = 0; level < m->hardware->nlevels; level++) {
         struct level_part p;
         level_part(m, use, level, &p);
@@ -181,7 +187,7 @@ static void grouped(const struct machine *m, struct link_use *use, double passes
         double n = (double)p.members, t;
         bool torus = m->hardware->level[level].kind == NETWORK_TORUS;
         if (a2a)
-            t = torus ? v * p.cut : v * (n - 1) / n * p.cut;
+            t = torus ? v * p.cut * (double)chip : v * (n - 1) / n * p.cut;
         else
             t = passes * v * (n - 1) / n / (p.bandwidth * inner);
         use->transfer = t > use->transfer ? t : use->transfer;
@@ -274,7 +280,10 @@ double collective_seconds(const struct machine *m, const struct module *mod, con
         find_extents(m, t, c, extent, step);
         describe_axes(m, extent, step, a2a, use);
         use->bytes = c->kind == OP_ALL_GATHER ? operands * n : operands;
-        grouped(m, use, c->kind == OP_ALL_REDUCE ? 2 : 1, a2a, use->bytes);
+        int64_t chip = 1;
+        for (int a = 0; a < m->naxes; a++)
+            chip = m->axes[a].level < 0 ? extent[a] : chip;
+        grouped(m, use, c->kind == OP_ALL_REDUCE ? 2 : 1, a2a, use->bytes, chip);
     }
     use->seconds = use->transfer + use->latency;
     return use->seconds;

@@ -112,6 +112,9 @@ struct verify_result {
     instr_id first;
     int64_t device, rank, index[64];
     const char *expected, *got;
+    /* verify_each: arrays of the working graph that some node of the program stands for, all arrays,
+     * values compared (once a device and turn of a loop), instructions that differ */
+    int64_t compared, comparable, values, differing;
     struct arena arena;
 };
 void verify_result_free(struct verify_result *r);
@@ -121,6 +124,14 @@ void verify_result_free(struct verify_result *r);
 bool verify_program(const struct propagation *pr, const struct program *p, enum run_mode mode,
                     uint64_t seed, int threads, struct verify_result *out, struct tick *tick,
                     struct diag *d) MUST_CHECK;
+
+/* verify_program in ring mode, and every intermediate value that the program has in the final sharding
+ * of its instruction compared too: `equal` means all of them. */
+bool verify_each(const struct propagation *pr, const struct program *p, uint64_t seed, int threads,
+                 struct verify_result *out, struct tick *tick, struct diag *d) MUST_CHECK;
+
+/* Element i as text, short: floats with 6 digits. */
+const char *tensor_element_text(struct arena *a, const struct tensor *t, int64_t i);
 
 /* ---- .npy files --------------------------------------------------------------------------------
  */

@@ -177,11 +177,16 @@ static void push(struct device *dev, const struct comp_plan *c)
 }
 
 /* Hands values to a computation's parameters; those it never reads are not passed. */
-static void pass(struct device *dev, const struct comp_plan *c, const uint32_t *from)
+static void pass(const struct run *r, struct device *dev, const struct comp_plan *c,
+                 const uint32_t *from)
 {
-    for (uint32_t k = 0; k < c->nparams; k++)
-        if (c->param_used[k])
-            dev->slots[c->params[k]] = buf_ref(dev->slots[from[k]]);
+    for (uint32_t k = 0; k < c->nparams; k++) {
+        if (!c->param_used[k])
+            continue;
+        if (r->plan->keep)
+            buf_drop(&dev->pool, dev->slots[c->params[k]]);
+        dev->slots[c->params[k]] = buf_ref(dev->slots[from[k]]);
+    }
 }
 
 /* A computation has ended: its results go to `out`, and nothing of it stays. */
@@ -192,7 +197,7 @@ static void collect(struct run *r, struct device *dev, const struct comp_plan *c
         buf_drop(&dev->pool, dev->slots[out[k]]);
         dev->slots[out[k]] = buf_ref(dev->slots[c->roots[k]]);
     }
-    for (uint32_t k = 0; k < c->nroots; k++) {
+    for (uint32_t k = 0; k < c->nroots && !r->plan->keep; k++) {
         uint32_t slot = c->roots[k];
         if (r->plan->slot_const[slot])
             continue;
@@ -241,7 +246,7 @@ static void run_while(struct run *r, struct device *dev, struct frame *f, const 
         struct buf *b = dev->slots[cond->roots[0]];
         bool go = *(const uint8_t *)b->data != 0;
         note_control(dev, s, b);
-        if (!r->plan->slot_const[cond->roots[0]]) {
+        if (!r->plan->slot_const[cond->roots[0]] && !r->plan->keep) {
             buf_drop(&dev->pool, b);
             dev->slots[cond->roots[0]] = NULL;
         }
@@ -253,7 +258,7 @@ static void run_while(struct run *r, struct device *dev, struct frame *f, const 
         }
         if (loop_limit(r, dev, s))
             return;
-        pass(dev, body, s->out);
+        pass(r, dev, body, s->out);
         for (uint32_t k = 0; k < s->nout; k++) { /* so that the body may write in place */
             buf_drop(&dev->pool, dev->slots[s->out[k]]);
             dev->slots[s->out[k]] = NULL;
@@ -262,7 +267,7 @@ static void run_while(struct run *r, struct device *dev, struct frame *f, const 
         push(dev, body);
         return;
     }
-    pass(dev, cond, s->out);
+    pass(r, dev, cond, s->out);
     f->phase = 1;
     push(dev, cond);
 }
@@ -280,7 +285,7 @@ static void run_call(struct run *r, struct device *dev, struct frame *f, const s
             branch = v < 0 || v >= (int64_t)c->ncomps ? c->ncomps - 1 : (uint32_t)v;
             args = s->in + c->arg_start[branch];
         }
-        pass(dev, c->comps[branch], args);
+        pass(r, dev, c->comps[branch], args);
         release_some(dev, s, 0, s->nrelease_in);
         f->phase = 1;
         f->branch = branch;
@@ -367,6 +372,15 @@ static void clock_step(struct run *r, struct device *dev, const struct step *s)
 /* ---- the device ---------------------------------------------------------------------------------
  */
 
+/* In kept runs a step's former results go when it runs again. */
+static void forget(struct device *dev, const struct step *s)
+{
+    for (uint32_t k = 0; k < s->nout; k++) {
+        buf_drop(&dev->pool, dev->slots[s->out[k]]);
+        dev->slots[s->out[k]] = NULL;
+    }
+}
+
 enum device_state device_run(struct run *r, struct device *dev)
 {
     while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
@@ -378,6 +392,10 @@ enum device_state device_run(struct run *r, struct device *dev)
             continue;
         }
         const struct step *s = &f->plan->steps[f->pc];
+        if (r->stepped && dev->budget-- <= 0)
+            return DEVICE_READY;
+        if (r->plan->keep && f->phase == 0)
+            forget(dev, s);
         if (r->watched && f->phase == 0 && !watch_step(r, dev, s))
             return DEVICE_DONE;
         switch ((enum step_kind)s->kind) {

@@ -332,6 +332,8 @@ struct const_slot {
     struct buf *buf;
 };
 
+struct slot_names;
+
 struct plan {
     const struct module *m;
     enum emu_mode mode;
@@ -353,6 +355,17 @@ struct plan {
     const struct coll **colls; /* [ncolls] the first of each index */
     int depth;                 /* deepest nesting of computations */
     const uint8_t *taps;       /* [ninstrs + 1] instructions to show, or NULL */
+    /* For a debugger: a value stays in its slot until the same step runs again, nothing is written
+     * in place, and names tells the slots of each instruction. */
+    bool keep;
+    const struct slot_names *names; /* [ninstrs + 1]; keep only */
+};
+
+/* Slots of an instruction's leaves. */
+struct slot_names {
+    uint32_t n;
+    const uint32_t *slots;
+    const struct leaf *leaves;
 };
 
 /* taps: instructions whose values are shown to the observer; NULL. See struct plan for the rest. */
@@ -362,6 +375,7 @@ struct plan_options {
     const sharding_id *manual;
     int64_t ndevices;
     const uint8_t *taps;
+    bool keep;
 };
 struct plan *plan_make(const struct module *m, const struct plan_options *o, struct tick *tick,
                        struct diag *d) MUST_CHECK;
@@ -474,6 +488,7 @@ struct device {
     bool control_poisoned; /* a branch or a loop depended on padding */
     instr_id control_at;
     /* traced runs and planted faults (trace.c) */
+    int64_t budget; /* steps until it stops; only in runs that are stepped */
     int64_t clock;
     uint32_t *turn;   /* [ninstrs + 1] how often it has come to each instruction; NULL: not watched */
     int64_t ticks[4]; /* by trace_kind */
@@ -517,6 +532,7 @@ struct run {
     bool float_limit; /* a loop that ends on a comparison of floats did not end */
     /* Watched runs: chunks move hop by hop, turns are counted. trace.c, move.c */
     bool watched;
+    bool stepped; /* a debugger: devices stop when their budget is used up */
     enum collective_algorithm how;
     struct tracer *tracer; /* NULL: no record is kept */
     struct fault *faults;  /* each is written by the worker that runs its device */
@@ -553,6 +569,10 @@ bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
               const struct run_options *o, const struct run_more *more, struct run_result *out,
               struct tick *tick, struct diag *d) MUST_CHECK;
 bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d) MUST_CHECK;
+void report_deadlock(const struct run *r, struct diag *d);
+/* Parts of run_plan, for a debugger. */
+void devices_make(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o);
+void devices_free(struct run *r);
 
 /* tensor.c */
 bool tensor_alloc(enum dtype t, int rank, const int64_t *dims, bool ring, struct tensor *out);

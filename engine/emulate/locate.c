@@ -30,6 +30,9 @@ struct locating {
     /* the earliest difference so far */
     int64_t best, device, element;
     const char *expected, *got;
+    /* of verify_each: 1 compared, 2 differs, by instruction */
+    uint8_t *outcome;
+    int64_t values;
 };
 
 /* Values of manual regions are one a device; others are the same everywhere: device 0's are kept.
@@ -119,9 +122,15 @@ static void compare(void *context, int64_t device, instr_id node, int64_t nth, u
     int size = elem_of(s->dtype, EMU_RING).size;
     struct differing f =
         first_difference(l, s, l->v->p->node_sharding[node.i], e, device, leaves[0], size);
-    if (f.at < 0)
-        return;
     pthread_mutex_lock(&l->lock);
+    l->values++;
+    if (!l->outcome[source.i])
+        l->outcome[source.i] = 1;
+    if (f.at < 0) {
+        pthread_mutex_unlock(&l->lock);
+        return;
+    }
+    l->outcome[source.i] = 2;
     int64_t seq = (int64_t)at;
     if (l->best < 0 || seq < l->best || (seq == l->best && device < l->device)) {
         struct tensor t = { .dtype = s->dtype, .ring = true };
@@ -162,6 +171,7 @@ static void choose(struct locating *l, uint8_t *whole, uint8_t *parts)
 {
     const struct module *m = l->v->pr->graph->module, *pm = l->v->p->module;
     instr_id *last = ARENA_ARRAY(&l->arena, instr_id, module_ninstrs(m) + 1);
+    l->outcome = ARENA_ARRAY(&l->arena, uint8_t, module_ninstrs(m) + 1);
     l->stands_for = ARENA_ARRAY(&l->arena, instr_id, module_ninstrs(pm) + 1);
     for (uint32_t k = 1; k <= module_ninstrs(pm); k++) {
         instr_id source = l->v->p->notes[k].source;
@@ -216,6 +226,18 @@ static bool run_compared(struct locating *l, const uint8_t *taps, struct diag *d
     return ok;
 }
 
+static void count_outcomes(const struct locating *l)
+{
+    struct verify_result *r = l->v->out;
+    const struct module *m = l->v->pr->graph->module;
+    r->values = l->values;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        r->comparable += instr_shape(m, (instr_id){ k })->kind == SHAPE_ARRAY;
+        r->compared += l->outcome[k] != 0;
+        r->differing += l->outcome[k] == 2;
+    }
+}
+
 static void report(const struct locating *l)
 {
     struct verify_result *r = l->v->out;
@@ -244,7 +266,10 @@ void verify_locate(struct verifying *v)
     uint8_t *whole = arena_alloc(&l.arena, module_ninstrs(v->pr->graph->module) + 1, 1);
     uint8_t *parts = arena_alloc(&l.arena, module_ninstrs(v->p->module) + 1, 1);
     choose(&l, whole, parts);
-    if (run_kept(&l, whole, d) && run_compared(&l, parts, d) && l.best >= 0)
+    bool ran = run_kept(&l, whole, d) && run_compared(&l, parts, d);
+    if (ran && v->each)
+        count_outcomes(&l);
+    if (ran && l.best >= 0)
         report(&l);
     for (int64_t k = 0; k < l.events.n; k++)
         buf_drop(NULL, l.events.v[k].value);

@@ -492,6 +492,8 @@ static void plan_lives(struct planner *p, struct comp_plan *c)
         used[k] = last[c->params[k] - c->slot0] != 0;
     c->param_used = used;
     uint32_t **lists = ARENA_ARRAY(&p->tmp, uint32_t *, n + 1);
+    for (uint32_t k = 0; k < ns && p->plan->keep; k++)
+        last[k] = last[k] ? UINT32_MAX : 0; /* everything lives until the end */
     for (uint32_t k = 0; k < ns; k++)
         if (last[k] && last[k] != UINT32_MAX && !is_const(p, c->slot0 + k))
             count[last[k] - 1]++;
@@ -638,7 +640,9 @@ static bool plan_build(struct planner *p, struct tick *tick)
     const struct module *m = plan->m;
     arena_open(&p->tmp);
     plan->comps = ARENA_ARRAY(&plan->arena, const struct comp_plan *, module_ncomps(m) + 1);
-    p->names = ARENA_ARRAY(&p->tmp, struct slot_names, module_ninstrs(m) + 1);
+    p->names = ARENA_ARRAY(plan->keep ? &plan->arena : &p->tmp, struct slot_names,
+                           module_ninstrs(m) + 1);
+    plan->names = plan->keep ? p->names : NULL;
     p->mark = ARENA_ARRAY(&p->tmp, uint32_t, module_ninstrs(m) + 1);
     p->compares_floats = ARENA_ARRAY(&p->tmp, bool, module_ncomps(m) + 1);
     bool ok = plan_all(p, tick);
@@ -676,7 +680,8 @@ struct plan *plan_make(const struct module *m, const struct plan_options *o, str
         return NULL;
     }
     *plan = (struct plan){
-        .m = m, .mode = o->mode, .bounds = o->bounds, .manual = o->manual, .taps = o->taps
+        .m = m, .mode = o->mode, .bounds = o->bounds, .manual = o->manual, .taps = o->taps,
+        .keep = o->keep
     };
     plan_devices(plan, o->ndevices);
     if (plan_guarded(&p, tick))

@@ -4,13 +4,6 @@
 
 #include "emulate/internal.h"
 
-/* Slots of an instruction's leaves. */
-struct slot_names {
-    uint32_t n;
-    const uint32_t *slots;
-    const struct leaf *leaves;
-};
-
 struct planner {
     struct plan *plan;
     struct arena tmp;

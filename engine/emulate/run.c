@@ -133,8 +133,7 @@ static struct buf *input_buf(const struct plan *p, const struct tensor *t, const
     return b;
 }
 
-static void devices_make(struct run *r, const struct tensor *in, int64_t nin,
-                         const struct run_options *o)
+void devices_make(struct run *r, const struct tensor *in, int64_t nin, const struct run_options *o)
 {
     const struct plan *p = r->plan;
     r->devices = ARENA_ARRAY(&r->arena, struct device, r->ndevices);
@@ -165,7 +164,7 @@ static void devices_make(struct run *r, const struct tensor *in, int64_t nin,
     }
 }
 
-static void devices_free(struct run *r)
+void devices_free(struct run *r)
 {
     for (int64_t d = 0; r->devices && d < r->ndevices; d++) {
         struct device *dev = &r->devices[d];

@@ -117,7 +117,7 @@ static const char *where(const struct run *r, const struct device *dev)
 }
 
 /* Each parked device once a meeting: who is there, who is missing and where those are. */
-static void report_deadlock(const struct run *r, struct diag *d)
+void report_deadlock(const struct run *r, struct diag *d)
 {
     const struct module *m = r->plan->m;
     struct arena tmp = { 0 };

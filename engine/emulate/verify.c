@@ -64,6 +64,20 @@ const char *element_text(struct arena *a, const struct tensor *t, const void *at
                                  : arena_printf(a, "%" PRId64, v);
 }
 
+const char *tensor_element_text(struct arena *a, const struct tensor *t, int64_t i)
+{
+    int size = elem_of(t->dtype, t->ring ? EMU_RING : EMU_FLOAT).size;
+    const char *at = (const char *)t->data + i * size;
+    enum dtype_kind kind = dtype_kind(t->dtype);
+    if (t->ring || (kind != DTYPE_KIND_FLOAT && kind != DTYPE_KIND_COMPLEX))
+        return element_text(a, t, at);
+    if (kind == DTYPE_KIND_FLOAT)
+        return arena_printf(a, "%.6g", real_load(t->dtype, at));
+    enum dtype part = t->dtype == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
+    return arena_printf(a, "(%.6g, %.6g)", real_load(part, at),
+                        real_load(part, at + dtype_bytes(part)));
+}
+
 /* ---- inputs -------------------------------------------------------------------------------------
  */
 
@@ -361,8 +375,9 @@ static bool verify_mode(struct verifying *v, bool *endless)
     v->out->poisoned = false;
     bool ok =
         plans_make(v) && inputs_make(v) && run_whole(v, endless) && run_parts(v) && compare_all(v);
-    if (ok && !v->out->equal)
+    if (ok && (!v->out->equal || v->each))
         verify_locate(v);
+    v->out->equal &= v->out->differing == 0;
     runs_free(v);
     return ok;
 }
@@ -403,23 +418,46 @@ static bool verify_protected(struct verifying *v)
     return diag_error(v->d, NULL, nowhere, "%s", f.text);
 }
 
+static bool verify_with(struct verifying *v)
+{
+    const struct module *m = v->pr->graph->module;
+    instr_id outside = module_outside(m);
+    *v->out = (struct verify_result){ .devices = v->p->num_partitions, .seed = v->out->seed };
+    if (outside.i) {
+        const struct instr *i = instr_at(m, outside);
+        return diag_error(v->d, m->source, i->at,
+                          "%s takes values from outside of the program (%s): no two runs can be compared",
+                          name_text(m->ir, i->name), op_name((enum op_kind)i->op));
+    }
+    v->out->mode = v->mode;
+    if (verify_protected(v))
+        return true;
+    verify_result_free(v->out);
+    return false;
+}
+
 bool verify_program(const struct propagation *pr, const struct program *p, enum run_mode mode,
                     uint64_t seed, int threads, struct verify_result *out, struct tick *tick,
                     struct diag *d)
 {
-    instr_id outside = module_outside(pr->graph->module);
-    if (outside.i) {
-        const struct instr *i = instr_at(pr->graph->module, outside);
-        return diag_error(d, pr->graph->module->source, i->at,
-                          "%s takes values from outside of the program (%s): no two runs can be compared",
-                          name_text(pr->graph->module->ir, i->name), op_name((enum op_kind)i->op));
-    }
-    *out = (struct verify_result){ .devices = p->num_partitions, .seed = seed, .mode = mode };
     struct verifying v = {
         .pr = pr, .p = p, .mode = mode, .threads = threads, .out = out, .tick = tick, .d = d
     };
-    if (verify_protected(&v))
-        return true;
-    verify_result_free(out);
-    return false;
+    out->seed = seed;
+    return verify_with(&v);
+}
+
+bool verify_each(const struct propagation *pr, const struct program *p, uint64_t seed, int threads,
+                 struct verify_result *out, struct tick *tick, struct diag *d)
+{
+    struct verifying v = { .pr = pr,
+                           .p = p,
+                           .mode = RUN_RING,
+                           .threads = threads,
+                           .each = true,
+                           .out = out,
+                           .tick = tick,
+                           .d = d };
+    out->seed = seed;
+    return verify_with(&v);
 }

@@ -16,6 +16,7 @@ struct verifying {
     double **want_bounds;   /* float mode: [nleaves], NULL: exact; else how far a result may be */
     struct run_result got;  /* all devices */
     bool bounds;            /* float mode */
+    bool each;              /* intermediates, too */
     bool manual;            /* has manual regions: the whole module runs on every device */
     bool control_doubtful;  /* float mode: a loop or branch may go either way */
     struct verify_result *out;

@@ -6,7 +6,7 @@
  * compared with XLA's as a whole too: instructions that came out dearer are left to XLA, and in the
  * end the cheaper program is handed over.
  */
-#include "partition/best_emit.h"
+#include "partition/best_ways.h"
 
 #include <string.h>
 
@@ -17,15 +17,21 @@
 
 void best_begin(struct spmd *s, struct best_trial *t)
 {
-    t->first = module_ninstrs(s->out) + 1;
-    t->nremats = s->remats.n;
-    t->nnotes = s->best->notes.n;
+    *t = (struct best_trial){ .first = module_ninstrs(s->out) + 1, .remats = { s->remats.n },
+                              .notes = { s->best->notes.n } };
+}
+
+void best_end(struct spmd *s, struct best_trial *t)
+{
+    t->last = module_ninstrs(s->out);
+    t->remats[1] = s->remats.n;
+    t->notes[1] = s->best->notes.n;
 }
 
 bool best_cost(struct spmd *s, const struct best_trial *t, int64_t *bytes, int64_t *collectives)
 {
     *bytes = *collectives = 0;
-    for (uint32_t i = t->first; i <= module_ninstrs(s->out); i++) {
+    for (uint32_t i = t->first; i <= t->last; i++) {
         enum op_kind op = (enum op_kind)instr_at(s->out, (instr_id){ i })->op;
         if (op == OP_WHILE || op == OP_CONDITIONAL)
             return false;
@@ -41,14 +47,28 @@ bool best_cost(struct spmd *s, const struct best_trial *t, int64_t *bytes, int64
 void best_reject(struct spmd *s, const struct best_trial *t)
 {
     struct best_run *b = s->best;
-    s->remats.n = t->nremats;
-    b->notes.n = t->nnotes;
-    uint32_t last = module_ninstrs(s->out);
-    if (last < t->first)
+    int64_t gone = t->remats[1] - t->remats[0];
+    for (int64_t i = t->remats[1]; i < s->remats.n; i++)
+        s->remats.v[i - gone] = s->remats.v[i];
+    s->remats.n -= gone;
+    gone = t->notes[1] - t->notes[0];
+    for (int64_t i = t->notes[1]; i < b->notes.n; i++)
+        b->notes.v[i - gone] = b->notes.v[i];
+    b->notes.n -= gone;
+    if (t->last < t->first)
         return;
-    while (b->rejected.n > 0 && b->rejected.v[b->rejected.n - 1].first >= t->first)
-        b->rejected.n--; /* trials inside this one */
-    vec_push(&s->arena, &b->rejected, ((struct best_range){ t->first, last }));
+    /* In its place among the others; those inside it go. */
+    int64_t from = b->rejected.n, to;
+    while (from > 0 && b->rejected.v[from - 1].first >= t->first)
+        from--;
+    for (to = from; to < b->rejected.n && b->rejected.v[to].last <= t->last; to++)
+        ;
+    if (to == from)
+        vec_push(&s->arena, &b->rejected, ((struct best_range){ 0, 0 }));
+    int64_t rest = b->rejected.n - to - (to == from);
+    memmove(b->rejected.v + from + 1, b->rejected.v + to, (size_t)rest * sizeof *b->rejected.v);
+    b->rejected.v[from] = (struct best_range){ t->first, t->last };
+    b->rejected.n = from + 1 + rest;
 }
 
 bool best_rejected(const struct spmd *s, instr_id n)
@@ -100,6 +120,7 @@ struct pval best_reshard(struct spmd *s, struct pval v, sharding_id target, inst
     int64_t bytes, n;
     best_begin(s, &t);
     struct pval r = reshard_as_xla(s, v, target, pad);
+    best_end(s, &t);
     if (s->failed || !best_cost(s, &t, &bytes, &n) || n == 0)
         return r;
     struct best_problem p = { .t = s->sh, .rank = base->rank, .dims = base->dims,
@@ -114,14 +135,67 @@ struct pval best_reshard(struct spmd *s, struct pval v, sharding_id target, inst
     best_plan_words(&plan, &words);
     best_note(s, v.sharding, target, str_text(&words), plan.bytes, bytes);
     const char *old = s->reason;
-    s->reason = arena_printf(&s->prog->arena, "a path of fewest bytes between two shardings: %s (partitioner=best)",
-                             str_text(&words));
+    s->reason = arena_printf(&s->prog->arena,
+                             "a path of fewest bytes between two shardings: %s (partitioner=best; XLA "
+                             "would send %" PRId64 " bytes)",
+                             str_text(&words), bytes);
     r = pval_make(s, best_emit(s, &plan, base, v.local, (comp_id){ 0 }), v.base, target);
     s->reason = old;
     INVARIANT(shape_strip(s->ir, instr_at(s->out, r.local)->shape).i ==
                   shape_strip(s->ir, shard_shape(s, v.base, target)).i,
               "a plan ends in another shape than its target's");
     return r;
+}
+
+/* ---- instructions ----------------------------------------------------------------------------------------- */
+
+bool best_handler(struct spmd *s, instr_id source, best_way way, void (*usual)(struct spmd *, instr_id))
+{
+    struct best_trial kept;
+    int64_t bytes, n, xla_bytes;
+    bool changed = false;
+    const char *words = "";
+    best_begin(s, &kept);
+    usual(s, source);
+    best_end(s, &kept);
+    if (s->failed || !best_cost(s, &kept, &bytes, &n) || n == 0)
+        return false;
+    struct best_trial xla = kept;
+    xla_bytes = bytes;
+    for (int k = 0;; k++) {
+        struct best_trial t;
+        struct pval v;
+        int64_t b, m;
+        const char *old = s->reason;
+        best_begin(s, &t);
+        if (!way(s, source, k, &xla, bytes, &v))
+            break;
+        bool applies = v.local.i != 0;
+        if (applies)
+            v = reshard(s, v, source_sharding(s, source));
+        s->reason = old;
+        best_end(s, &t);
+        if (s->failed)
+            return changed;
+        if (!applies || !best_cost(s, &t, &b, &m) || b > bytes || (b == bytes && m >= n)) {
+            best_reject(s, &t);
+            continue;
+        }
+        best_reject(s, &kept);
+        for (int i = 0; i < 2; i++) { /* what the former noted is gone */
+            t.remats[i] -= kept.remats[1] - kept.remats[0];
+            t.notes[i] -= kept.notes[1] - kept.notes[0];
+        }
+        kept = t;
+        bytes = b;
+        n = m;
+        changed = true;
+        words = s->best->way;
+        set_value(s, source, v);
+    }
+    if (changed)
+        best_note(s, (sharding_id){ 0 }, (sharding_id){ 0 }, words, bytes, xla_bytes);
+    return changed;
 }
 
 /* ---- whole programs ------------------------------------------------------------------------------------- */

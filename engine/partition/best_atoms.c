@@ -1,9 +1,7 @@
 /* The atoms of two shardings, and the two as states (best.h). */
-#include "partition/best.h"
+#include "partition/best_emit.h"
 
 #include <string.h>
-
-#include "base/base.h"
 
 enum { PIECES = 64, MARKS = 80, PRIME_LIMIT = 5 };
 
@@ -328,5 +326,50 @@ bool best_setup_make(const struct best_problem *p, int variant, struct best_setu
     for (int a = 0; a < u->natoms[1]; a++)
         u->atom[1][a].reversed = tp[a] ? tf[a] : u->common && ff[a];
     choose_copies(u);
+    return true;
+}
+
+/* ---- several shardings --------------------------------------------------------------------------------- */
+
+bool best_common_atoms(const struct shardings *t, int n, const sharding_id *list, int64_t ndevices,
+                       struct digit *atom, int *natoms)
+{
+    struct marks m = { 0 };
+    struct pieces p;
+    if (!mark(&m, 1) || !mark(&m, ndevices))
+        return false;
+    for (int i = 0; i < n; i++)
+        if (tiles(t, list[i]) && (!read_pieces(t, *tiles(t, list[i]), &p) || !mark_pieces(&m, &p)))
+            return false;
+    if (!is_chain(&m) || m.n - 1 > BEST_ATOMS)
+        return false;
+    *natoms = 0;
+    for (int i = m.n - 1; i > 0; i--)
+        atom[(*natoms)++] = (struct digit){ m.v[i] / m.v[i - 1], m.v[i - 1], false };
+    return true;
+}
+
+bool best_places(const struct shardings *t, sharding_id s, int natoms, const struct digit *atom,
+                 int *dim, int *pos, bool *reversed)
+{
+    struct pieces p = { 0 };
+    int len[64] = { 0 };
+    for (int a = 0; a < natoms; a++)
+        dim[a] = -1;
+    if (!tiles(t, s))
+        return sharding_get(t, s)->kind == SHARDING_REPLICATED;
+    int rank = sharding_get(t, s)->data_rank;
+    if (sharding_get(t, s)->ntypes || rank > 60 || !read_pieces(t, *tiles(t, s), &p))
+        return false;
+    for (int i = 0; i < p.n; i++)
+        for (int a = 0; a < natoms; a++) {
+            const struct digit *g = &p.v[i].digit;
+            if (p.v[i].axis >= rank || atom[a].stride < g->stride ||
+                atom[a].stride >= g->stride * g->radix)
+                continue;
+            dim[a] = p.v[i].axis;
+            pos[a] = len[dim[a]]++;
+            reversed[a] = g->reversed;
+        }
     return true;
 }

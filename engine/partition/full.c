@@ -10,54 +10,105 @@
  *
  * What is left in a row over disjoint digits is one all-reduce over all of them (S-228).
  */
-#include "partition/internal.h"
+#include "partition/full.h"
 
 #include <string.h>
 
 enum { CHAIN = 8 };
 
-struct full {
-    struct spmd *s;
-    struct arena tmp;
-    const struct users *users;
-    comp_id comp;
-    VEC(instr_id) list; /* the computation's instructions anew */
-};
-
-static struct instr *at(const struct full *f, instr_id i)
+bool full_is_sum(const struct full *f, instr_id i)
 {
-    return instr_at(f->s->out, i);
-}
-
-/* An array all-reduce in uniform groups. */
-static bool is_sum(const struct full *f, instr_id i)
-{
-    const struct instr *in = at(f, i);
+    const struct instr *in = full_at(f, i);
     const struct attr *g = instr_attr(in, ATTR_REPLICA_GROUPS);
     return in->op == OP_ALL_REDUCE && in->noperands == 1 && instr_attr(in, ATTR_TO_APPLY) && g &&
            instr_attr(in, ATTR_CHANNEL_ID) && g->type == ATTR_TYPE_GROUPS && g->groups->uniform &&
            node_shape(f->s, i)->kind == SHAPE_ARRAY;
 }
 
-static struct tiling groups_of(const struct full *f, instr_id i)
+struct tiling full_groups(const struct full *f, instr_id i)
 {
-    return instr_attr(at(f, i), ATTR_REPLICA_GROUPS)->groups->tiles;
+    return instr_attr(full_at(f, i), ATTR_REPLICA_GROUPS)->groups->tiles;
 }
 
-static bool one_user(const struct full *f, instr_id i)
+bool full_one_user(const struct full *f, instr_id i)
 {
-    return users_count(f->users, i) == 1 && comp_at(f->s->out, f->comp)->root.i != i.i;
+    return i.i <= f->known && users_count(f->users, i) == 1 &&
+           comp_at(f->s->out, f->comp)->root.i != i.i;
 }
 
-static bool same_reducer(const struct full *f, instr_id a, instr_id b)
+bool full_same_reducer(const struct full *f, instr_id a, instr_id b)
 {
-    return instr_attr(at(f, a), ATTR_TO_APPLY)->comp.i == instr_attr(at(f, b), ATTR_TO_APPLY)->comp.i;
+    return instr_attr(full_at(f, a), ATTR_TO_APPLY)->comp.i ==
+           instr_attr(full_at(f, b), ATTR_TO_APPLY)->comp.i;
 }
 
-static int64_t new_channel(struct spmd *s)
+static bool same_but_channel(const struct attr *a, const struct attr *b)
+{
+    if (a->key != b->key || a->key == ATTR_CHANNEL_ID)
+        return a->key == b->key;
+    if (a->key != ATTR_REPLICA_GROUPS || a->type != ATTR_TYPE_GROUPS || b->type != ATTR_TYPE_GROUPS)
+        return attr_same(a, b);
+    struct tiling x = a->groups->tiles, y = b->groups->tiles;
+    return a->groups->uniform && b->groups->uniform && x.order.i == y.order.i &&
+           x.dims[0] == y.dims[0] && x.dims[1] == y.dims[1];
+}
+
+bool full_alike(const struct full *f, instr_id a, instr_id b)
+{
+    const struct instr *x = full_at(f, a), *y = full_at(f, b);
+    if (x->op != y->op || x->nattrs != y->nattrs || x->noperands != 1 || y->noperands != 1)
+        return false;
+    for (int k = 0; k < x->nattrs; k++)
+        if (!same_but_channel(&x->attrs[k], &y->attrs[k]))
+            return false;
+    return true;
+}
+
+int64_t full_new_channel(struct spmd *s)
 {
     s->channel = s->channel_top = max_i64(s->channel, s->channel_top) + 1;
     return s->channel - 1;
+}
+
+instr_id full_add(struct full *f, enum op_kind op, shape_id shape, int n, const instr_id *operands,
+                  int nattrs, const struct attr *attrs, instr_id like)
+{
+    struct spmd *s = f->s;
+    instr_id i = instr_new(s->out, f->comp, op, shape, n, operands, nattrs, attrs);
+    while (s->info.n <= (int64_t)i.i)
+        vec_push(&s->arena, &s->info, (struct node_info){ 0 });
+    s->info.v[i.i].note = s->info.v[like.i].note;
+    vec_push(&f->tmp, &f->list, i);
+    return i;
+}
+
+void full_become(struct full *f, instr_id i, enum op_kind op, int n, const instr_id *operands,
+                 int nattrs, const struct attr *attrs)
+{
+    struct arena *a = &f->s->out->arena;
+    struct instr *in = full_at(f, i);
+    in->op = (uint16_t)op;
+    in->operands = arena_copy(a, operands, n, sizeof *operands);
+    in->noperands = (uint32_t)n;
+    in->attrs = nattrs ? arena_copy(a, attrs, nattrs, sizeof *attrs) : NULL;
+    in->nattrs = (uint8_t)nattrs;
+    if ((int64_t)i.i < f->s->info.n)
+        f->s->info.v[i.i].is_shard = false;
+}
+
+struct attr *full_attrs_anew(struct full *f, instr_id like)
+{
+    const struct instr *in = full_at(f, like);
+    struct attr *attrs = arena_copy(&f->s->out->arena, in->attrs, in->nattrs, sizeof *attrs);
+    for (int k = 0; k < in->nattrs; k++)
+        if (attrs[k].key == ATTR_CHANNEL_ID)
+            attrs[k] = attr_int(ATTR_CHANNEL_ID, full_new_channel(f->s));
+    return attrs;
+}
+
+void full_reason(struct full *f, instr_id i, const char *reason)
+{
+    f->s->info.v[i.i].note.reason = reason;
 }
 
 /* ---- reduce-scatter, S-225 --------------------------------------------------------------------------- */
@@ -65,7 +116,7 @@ static int64_t new_channel(struct spmd *s)
 /* Dimension that n cuts, or -1: not exactly one. */
 static int cut_dim(const struct full *f, instr_id n)
 {
-    const struct shape *from = node_shape(f->s, at(f, n)->operands[0]), *to = node_shape(f->s, n);
+    const struct shape *from = node_shape(f->s, full_at(f, n)->operands[0]), *to = node_shape(f->s, n);
     int dim = -1;
     for (int d = 0; d < to->rank; d++)
         if (from->dims[d] != to->dims[d]) {
@@ -143,6 +194,37 @@ static bool same_digits(const struct spmd *s, struct tiling cut, int axis, struc
     return n == m;
 }
 
+/* Major to minor, neighbours that continue each other fused; what a digit of radix 1 adds is nothing. */
+static int fused_digits(struct digit *d, int n)
+{
+    int m = 0;
+    for (int i = 0; i < n; i++) {
+        if (d[i].radix == 1)
+            continue;
+        if (m && !d[i].reversed && !d[m - 1].reversed && d[m - 1].stride == d[i].stride * d[i].radix) {
+            d[m - 1].stride = d[i].stride;
+            d[m - 1].radix *= d[i].radix;
+        } else {
+            d[m++] = d[i];
+        }
+    }
+    return m;
+}
+
+bool full_same_order(const struct spmd *s, struct tiling cut, int axis, struct tiling groups)
+{
+    struct digit x[RANK_ROOM], y[RANK_ROOM];
+    int n = axis_digits(s, cut, axis, x), m = axis_digits(s, groups, 1, y);
+    if (n <= 0 || m <= 0)
+        return false;
+    n = fused_digits(x, n);
+    m = fused_digits(y, m);
+    for (int i = 0; i < n && n == m; i++)
+        if (x[i].radix != y[i].radix || x[i].stride != y[i].stride || x[i].reversed != y[i].reversed)
+            return false;
+    return n == m;
+}
+
 /* The dimension of `from` that dimension d of `to` is, unchanged by a reshape; -1: none. */
 static int before_reshape(const struct shape *from, const struct shape *to, int d)
 {
@@ -167,23 +249,23 @@ struct chain {
 
 static bool find_chain(const struct full *f, instr_id slice, struct chain *c)
 {
-    const struct instr *ds = at(f, slice);
+    const struct instr *ds = full_at(f, slice);
     *c = (struct chain){ .slice = slice, .dim = -1 };
     if (ds->op != OP_DYNAMIC_SLICE || (int64_t)slice.i >= f->s->info.n ||
         !f->s->info.v[slice.i].is_shard)
         return false;
     instr_id x = ds->operands[0];
     int dim = cut_dim(f, slice);
-    if (dim >= 0 && at(f, x)->op == OP_RESHAPE && one_user(f, x)) {
+    if (dim >= 0 && full_at(f, x)->op == OP_RESHAPE && full_one_user(f, x)) {
         c->reshape = x;
         const struct shape *after = node_shape(f->s, x);
-        x = at(f, x)->operands[0];
+        x = full_at(f, x)->operands[0];
         dim = before_reshape(node_shape(f->s, x), after, dim);
     }
-    while (c->n < CHAIN && is_sum(f, x) && one_user(f, x) &&
-           (c->n == 0 || same_reducer(f, x, c->sum[0]))) {
+    while (c->n < CHAIN && full_is_sum(f, x) && full_one_user(f, x) &&
+           (c->n == 0 || full_same_reducer(f, x, c->sum[0]))) {
         c->sum[c->n++] = x;
-        x = at(f, x)->operands[0];
+        x = full_at(f, x)->operands[0];
     }
     c->dim = dim;
     return dim >= 0 && c->n > 0;
@@ -195,27 +277,15 @@ static int cut_sum(const struct full *f, const struct chain *c)
     struct spmd *s = f->s;
     struct tiling cut = s->info.v[c->slice.i].cut;
     int dim = cut_dim(f, c->slice);
-    int64_t whole = node_shape(s, at(f, c->slice)->operands[0])->dims[dim];
+    int64_t whole = node_shape(s, full_at(f, c->slice)->operands[0])->dims[dim];
     for (int k = 0; k < c->n; k++) {
-        struct tiling groups = groups_of(f, c->sum[k]);
+        struct tiling groups = full_groups(f, c->sum[k]);
         int64_t g = groups.dims[1];
         if (g >= 2 && whole % g == 0 && node_shape(s, c->slice)->dims[dim] == whole / g &&
             dim + 1 < cut.naxes && same_digits(s, cut, dim + 1, groups))
             return k;
     }
     return -1;
-}
-
-static instr_id add(struct full *f, enum op_kind op, shape_id shape, instr_id operand, int nattrs,
-                    const struct attr *attrs, instr_id like)
-{
-    struct spmd *s = f->s;
-    instr_id i = instr_new(s->out, f->comp, op, shape, 1, &operand, nattrs, attrs);
-    while (s->info.n <= (int64_t)i.i)
-        vec_push(&s->arena, &s->info, (struct node_info){ 0 });
-    s->info.v[i.i].note = s->info.v[like.i].note;
-    vec_push(&f->tmp, &f->list, i);
-    return i;
 }
 
 static struct attr global_ids(void)
@@ -235,29 +305,29 @@ static void scatter_instead(struct full *f, instr_id slice)
     const struct shape *from = node_shape(s, c.sum[0]);
     int64_t dims[RANK_ROOM], d = c.dim;
     memcpy(dims, from->dims, (size_t)from->rank * sizeof *dims);
-    dims[c.dim] /= groups_of(f, c.sum[k]).dims[1];
+    dims[c.dim] /= full_groups(f, c.sum[k]).dims[1];
     shape_id piece = shape_array(s->ir, from->dtype, from->rank, dims);
-    instr_id x = at(f, c.sum[c.n - 1])->operands[0];
-    const struct attr *reducer = instr_attr(at(f, c.sum[k]), ATTR_TO_APPLY);
+    instr_id x = full_at(f, c.sum[c.n - 1])->operands[0];
+    const struct attr *reducer = instr_attr(full_at(f, c.sum[k]), ATTR_TO_APPLY);
     struct digit piece_digits[RANK_ROOM];
     struct tiling cut = s->info.v[slice.i].cut, groups;
     int n = axis_digits(s, cut, cut_dim(f, slice) + 1, piece_digits);
     /* Members in the order of the pieces. */
     if (!groups_over(f, n, piece_digits, s->prog->num_partitions, &groups))
         return;
-    struct attr attrs[] = { attr_int(ATTR_CHANNEL_ID, new_channel(s)),
+    struct attr attrs[] = { attr_int(ATTR_CHANNEL_ID, full_new_channel(s)),
                             attr_groups(s->out, groups), global_ids(),
                             attr_ints(s->out, ATTR_DIMENSIONS, 1, &d), *reducer };
-    x = add(f, OP_REDUCE_SCATTER, piece, x, COUNTOF(attrs), attrs, c.sum[k]);
+    x = full_add(f, OP_REDUCE_SCATTER, piece, 1, &x, COUNTOF(attrs), attrs, c.sum[k]);
     if (!s->info.v[x.i].note.reason)
         s->info.v[x.i].note.reason = "a sum of which each device keeps its shard (S-225)";
     for (int i = c.n - 1; i >= 0; i--)
         if (i != k) {
-            const struct instr *sum = at(f, c.sum[i]);
-            x = add(f, OP_ALL_REDUCE, piece, x, sum->nattrs, sum->attrs, c.sum[i]);
+            const struct instr *sum = full_at(f, c.sum[i]);
+            x = full_add(f, OP_ALL_REDUCE, piece, 1, &x, sum->nattrs, sum->attrs, c.sum[i]);
         }
     /* The slice takes the place of the last one. */
-    struct instr *ds = at(f, slice);
+    struct instr *ds = full_at(f, slice);
     ds->op = c.reshape.i ? OP_RESHAPE : OP_COPY;
     ds->operands = arena_copy(&s->out->arena, &x, 1, sizeof x);
     ds->noperands = 1;
@@ -282,20 +352,20 @@ static bool united(struct full *f, struct tiling a, struct tiling b, struct tili
 static void fold(struct full *f, instr_id outer)
 {
     struct spmd *s = f->s;
-    if (!is_sum(f, outer) || s->out->replica_count > 1)
+    if (!full_is_sum(f, outer) || s->out->replica_count > 1)
         return;
-    instr_id inner = at(f, outer)->operands[0];
+    instr_id inner = full_at(f, outer)->operands[0];
     struct tiling both;
-    if (!is_sum(f, inner) || !one_user(f, inner) || !same_reducer(f, outer, inner) ||
-        !united(f, groups_of(f, inner), groups_of(f, outer), &both))
+    if (!full_is_sum(f, inner) || !full_one_user(f, inner) || !full_same_reducer(f, outer, inner) ||
+        !united(f, full_groups(f, inner), full_groups(f, outer), &both))
         return;
-    struct instr *in = at(f, outer);
+    struct instr *in = full_at(f, outer);
     struct attr *attrs = arena_copy(&s->out->arena, in->attrs, in->nattrs, sizeof *attrs);
     for (int k = 0; k < in->nattrs; k++)
         if (attrs[k].key == ATTR_REPLICA_GROUPS)
             attrs[k] = attr_groups(s->out, both);
     in->attrs = attrs;
-    in->operands = at(f, inner)->operands;
+    in->operands = full_at(f, inner)->operands;
 }
 
 /* ---- nothing to do, S-227 ---------------------------------------------------------------------------------- */
@@ -308,10 +378,10 @@ static bool groups_of_one(const struct instr *in)
 
 static void drop_idle(struct full *f, instr_id i)
 {
-    struct instr *in = at(f, i);
+    struct instr *in = full_at(f, i);
     if (in->noperands != 1)
         return;
-    bool same = in->shape.i == at(f, in->operands[0])->shape.i;
+    bool same = in->shape.i == full_at(f, in->operands[0])->shape.i;
     if (!(((in->op == OP_ALL_GATHER || in->op == OP_REDUCE_SCATTER) && same) ||
           (in->op == OP_ALL_REDUCE && groups_of_one(in))))
         return;
@@ -336,9 +406,9 @@ static void each(struct full *f, comp_id c, void (*fn)(struct full *, instr_id))
         comp_set_instrs(f->s->out, c, (uint32_t)f->list.n, f->list.v, (instr_id){ root });
 }
 
-static void each_computation(struct spmd *s, void (*fn)(struct full *, instr_id))
+void full_each(struct spmd *s, void (*fn)(struct full *, instr_id))
 {
-    struct full f = { .s = s };
+    struct full f = { .s = s, .known = module_ninstrs(s->out) };
     struct users users;
     uint32_t n;
     arena_open(&f.tmp);
@@ -350,12 +420,74 @@ static void each_computation(struct spmd *s, void (*fn)(struct full *, instr_id)
     arena_close(&f.tmp);
 }
 
+static const struct {
+    const char *name, *summary;
+} passes[PASS_COUNT] = {
+    [PASS_IDLE] = { "idle", "collectives that do nothing go (S-227)" },
+    [PASS_REASSOCIATE] = { "reassociate", "a sum of all-reduces is an all-reduce of the sum (S-230)" },
+    [PASS_LOOPS] = { "loops", "collectives that a loop need not repeat are named; hoist=on moves them (S-233)" },
+    [PASS_WEIGHT_UPDATE] = { "weight_update", "each device updates its part of the weights (weight_update=on)" },
+    [PASS_REDUCE_SCATTER] = { "reduce_scatter", "an all-reduce and a slice of it are a reduce-scatter (S-225)" },
+    [PASS_FOLD] = { "fold", "all-reduces in a row are one (S-228)" },
+    [PASS_GATHERS] = { "gathers", "gathers of less, or none (S-231)" },
+    [PASS_COMBINE] = { "combine", "independent collectives are one (combine_mib=N, S-232)" },
+};
+
+const char *partition_pass_name(enum partition_pass p)
+{
+    return passes[p].name;
+}
+
+const char *partition_pass_summary(enum partition_pass p)
+{
+    return passes[p].summary;
+}
+
+static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
+{
+    switch (p) {
+    case PASS_IDLE:
+        full_each(s, drop_idle);
+        break;
+    case PASS_REASSOCIATE:
+        for (int k = 0; k < 3; k++) { /* sums of sums */
+            full_each(s, full_reassociate);
+            cleanup_run(s, entry);
+        }
+        break;
+    case PASS_LOOPS:
+        full_loops(s, s->opt->hoist);
+        break;
+    case PASS_WEIGHT_UPDATE:
+        break;
+    case PASS_REDUCE_SCATTER:
+        full_each(s, scatter_instead);
+        break;
+    case PASS_FOLD:
+        full_each(s, fold);
+        cleanup_run(s, entry); /* users are counted anew, without what is dead */
+        if (!s->opt->pass[PASS_REDUCE_SCATTER])
+            break;
+        full_each(s, scatter_instead); /* a slice over all digits of what was folded */
+        break;
+    case PASS_GATHERS:
+        full_each(s, full_gather_later);
+        break;
+    case PASS_COMBINE:
+        if (s->opt->combine_mib > 0)
+            full_combine(s, s->opt->combine_mib);
+        break;
+    case PASS_COUNT:
+        break;
+    }
+}
+
 void full_passes(struct spmd *s, comp_id entry)
 {
-    each_computation(s, drop_idle);
-    each_computation(s, scatter_instead);
-    cleanup_run(s, entry); /* users are counted anew, without what is dead */
-    each_computation(s, fold);
-    cleanup_run(s, entry);
-    each_computation(s, scatter_instead); /* a slice over all digits of what was folded */
+    for (int p = 0; p < PASS_COUNT - s->opt->passes_left; p++) {
+        if (!s->opt->pass[p])
+            continue;
+        run_pass(s, entry, (enum partition_pass)p);
+        cleanup_run(s, entry);
+    }
 }

@@ -25,8 +25,7 @@ static sharding_id output_sharding(const struct gs *g, const struct gs_state *st
 static sharding_id refined(struct spmd *s, sharding_id sh, sharding_id by)
 {
     sharding_id merged = sh;
-    if (!sharding_is_tiled(s->sh, by) ||
-        (!sharding_is_tiled(s->sh, sh) && !sharding_is_replicated(s->sh, sh)))
+    if (!sharding_is_tiled(s->sh, by) || (!sharding_is_tiled(s->sh, sh) && !is_tile_max(s, sh)))
         return sh;
     return sharding_merge_compat(s->sh, by, &merged, -1) ? merged : sh;
 }

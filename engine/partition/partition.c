@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "partition/best_emit.h"
+#include "partition/best_ways.h"
 
 void partition_options_default(struct partition_options *o)
 {
@@ -18,6 +18,8 @@ void partition_options_default(struct partition_options *o)
     o->windowed_einsum_mib = 100000;
     o->halo_always_on_lhs = true;
     o->full = true;
+    for (int k = 0; k < PASS_COUNT; k++)
+        o->pass[k] = true;
 }
 
 /* ---- handlers ------------------------------------------------------------------------------------------ */
@@ -210,7 +212,12 @@ static bool is_target(const struct spmd *s, instr_id i, const char *target)
 
 static void run_handler(struct spmd *s, instr_id source)
 {
-    handlers[instr_at(s->src, source)->op](s, source);
+    enum op_kind op = (enum op_kind)instr_at(s->src, source)->op;
+    best_way way = best_wanted(s) ? best_way_of(op) : NULL;
+    if (way)
+        (void)best_handler(s, source, way, handlers[op]);
+    else
+        handlers[op](s, source);
 }
 
 /* S-125: no communication, the shape stays. */

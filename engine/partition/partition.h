@@ -11,6 +11,14 @@
 #include "base/tick.h"
 #include "propagate/propagate.h"
 
+/* What passes=full does after partitioning, in this order. */
+enum partition_pass {
+    PASS_IDLE, PASS_REASSOCIATE, PASS_LOOPS, PASS_WEIGHT_UPDATE, PASS_REDUCE_SCATTER, PASS_FOLD,
+    PASS_GATHERS, PASS_COMBINE, PASS_COUNT
+};
+const char *partition_pass_name(enum partition_pass p);
+const char *partition_pass_summary(enum partition_pass p);
+
 struct partition_options {
     int64_t num_partitions;
     int64_t replica_count;     /* 0 = 1 */
@@ -21,6 +29,11 @@ struct partition_options {
     bool halo_always_on_lhs;   /* conv_halo_exchange_always_on_lhs */
     bool choose_faster_windowed_einsum;
     bool full;                 /* passes=full: also S-225..S-232 */
+    bool pass[PASS_COUNT];     /* which of full run */
+    int passes_left;           /* of full, so many at its end do not run: the program in between */
+    bool hoist;                /* collectives leave loops that need not repeat them */
+    bool weight_update;
+    int64_t combine_mib;       /* 0: collectives are not combined */
     bool best;                 /* partitioner=best */
     int gather_method, scatter_method;
 };

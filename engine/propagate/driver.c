@@ -54,12 +54,6 @@ bool slots_make(struct pass *p)
     return true;
 }
 
-static bool is_conversion(const struct pass *p, instr_id i)
-{
-    uint8_t t = fact_of(p, i)->target;
-    return t == TARGET_FULL_TO_SHARD || t == TARGET_SHARD_TO_FULL;
-}
-
 /* ---- P-78 ---------------------------------------------------------------------------------------- */
 
 static void parameters_due(struct pass *p, instr_id caller)
@@ -314,69 +308,53 @@ static void after(struct pass *p, instr_id i)
         clear_caches(p, p->touched.v[k], p->touched.v[k]);
 }
 
-static uint32_t *slot_table(struct pass *p, enum slot_kind kind)
+/* *partner: of an annotation with open dimensions that succeeded. */
+static bool rule_yes(struct pass *p, instr_id i, enum slot_kind kind, instr_id *partner)
 {
-    return kind == SLOT_GROUP ? p->group_slot : kind == SLOT_FORWARD ? p->forward_slot
-                                                                     : p->backward_slot;
-}
-
-/* A provided annotation with open dimensions keeps its bit until it succeeds (P-77). */
-static bool visit_open(struct pass *p, instr_id i, enum slot_kind kind)
-{
-    instr_id partner = { 0 };
-    bool yes = false;
-    if (!p->may)
+    bool open = is_open(p, i);
+    *partner = none_instr();
+    if (open && !p->may)
         return false;
     switch (kind) {
     case SLOT_GROUP:
         p->rule = RULE_GROUP;
-        yes = open_from_group(p, i, &p->groups.v[p->group_of[i.i] - 1]);
-        break;
+        return open ? open_from_group(p, i, &p->groups.v[p->group_of[i.i] - 1])
+                    : from_group(p, i, &p->groups.v[p->group_of[i.i] - 1]);
     case SLOT_FORWARD:
-        p->rule = RULE_OPEN_FORWARD;
-        yes = open_from_operand(p, i, &partner);
-        break;
+        p->rule = open ? RULE_OPEN_FORWARD : RULE_FORWARD;
+        return open ? open_from_operand(p, i, partner) : visit_forward(p, i);
     case SLOT_BACKWARD:
-        p->rule = RULE_OPEN_BACKWARD;
-        yes = open_from_users(p, i, &partner);
-        break;
+        p->rule = open ? RULE_OPEN_BACKWARD : RULE_BACKWARD;
+        return open ? open_from_users(p, i, partner) : visit_backward(p, i);
     }
-    if (!yes)
+    return false;
+}
+
+/* A provided annotation with open dimensions keeps its bit until it succeeds (P-77). */
+static bool visit_open(struct pass *p, uint32_t slot)
+{
+    instr_id i = p->slot_instr[slot], partner;
+    enum slot_kind kind = (enum slot_kind)p->slot_kind[slot];
+    if (!rule_yes(p, i, kind, &partner))
         return false;
     clear_caches(p, i, partner.i ? partner : i);
-    clear_due(p, slot_table(p, kind)[i.i]);
+    clear_due(p, slot);
     if (kind == SLOT_BACKWARD && partner.i)
         clear_due(p, p->backward_slot[partner.i]);
     return true;
 }
 
-static bool rule_yes(struct pass *p, instr_id i, enum slot_kind kind)
-{
-    switch (kind) {
-    case SLOT_GROUP:
-        p->rule = RULE_GROUP;
-        return from_group(p, i, &p->groups.v[p->group_of[i.i] - 1]);
-    case SLOT_FORWARD:
-        p->rule = RULE_FORWARD;
-        return visit_forward(p, i);
-    case SLOT_BACKWARD:
-        p->rule = RULE_BACKWARD;
-        return visit_backward(p, i);
-    }
-    return false;
-}
-
 static bool visit(struct pass *p, uint32_t slot)
 {
-    instr_id i = p->slot_instr[slot];
+    instr_id i = p->slot_instr[slot], ignored;
     enum slot_kind kind = (enum slot_kind)p->slot_kind[slot];
     if (kind == SLOT_BACKWARD && is_conversion(p, i) && at(p, i)->noperands)
         set_due(p, p->backward_slot[at(p, i)->operands[0].i]);
     p->visits++;
     if (p->provided[i.i])
-        return p->open[i.i] && visit_open(p, i, kind);
+        return p->open[i.i] && visit_open(p, slot);
     clear_due(p, slot);
-    bool yes = rule_yes(p, i, kind);
+    bool yes = rule_yes(p, i, kind, &ignored);
     set_calm(p, slot, !yes);
     if (!yes) {
         put_leaves(p);
@@ -389,16 +367,8 @@ static bool visit(struct pass *p, uint32_t slot)
 
 bool visit_once(struct pass *p, uint32_t slot)
 {
-    instr_id i = p->slot_instr[slot], partner;
-    bool yes = false;
-    if (!p->provided[i.i])
-        yes = rule_yes(p, i, (enum slot_kind)p->slot_kind[slot]);
-    else if (p->slot_kind[slot] == SLOT_FORWARD)
-        yes = open_from_operand(p, i, &partner);
-    else if (p->slot_kind[slot] == SLOT_BACKWARD)
-        yes = open_from_users(p, i, &partner);
-    else
-        yes = open_from_group(p, i, &p->groups.v[p->group_of[i.i] - 1]);
+    instr_id i = p->slot_instr[slot], ignored;
+    bool yes = (!p->provided[i.i] || p->open[i.i]) && rule_yes(p, i, (enum slot_kind)p->slot_kind[slot], &ignored);
     put_leaves(p);
     return yes;
 }

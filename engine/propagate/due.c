@@ -7,12 +7,6 @@
 
 #include "propagate/internal.h"
 
-static bool is_conversion(const struct pass *p, instr_id i)
-{
-    uint8_t t = fact_of(p, i)->target;
-    return t == TARGET_FULL_TO_SHARD || t == TARGET_SHARD_TO_FULL;
-}
-
 /* What must not change and has no open dimensions is visited only for the sake of operand 0 of a
  * conversion. */
 static bool never_due(const struct pass *p, uint32_t slot)
@@ -128,4 +122,16 @@ void due_start(struct pass *p, int stage)
         for (uint32_t j = 0; stage == 2 && j < at(p, b)->noperands; j++)
             wake(p, p->backward_slot[at(p, b)->operands[j].i]);
     }
+}
+
+bool slot_waits(const struct pass *p, uint32_t slot)
+{
+    instr_id i = p->slot_instr[slot];
+    if (fact_of(p, i)->level > 1)
+        return true;
+    const instr_id *u = users_of(p->users, i);
+    for (uint32_t k = users_count(p->users, i); p->slot_kind[slot] == SLOT_BACKWARD && k > 0; k--)
+        if (fact_of(p, u[k - 1])->level > 1)
+            return true;
+    return false;
 }

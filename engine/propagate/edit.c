@@ -247,6 +247,7 @@ void edit_inherit(struct edit *e, instr_id x, instr_id y)
 {
     const struct instr *old = instr_at(e->m, x);
     struct instr *new = instr_at(e->m, y);
+    vec_push(e->arena, &e->heirs, ((struct heir){ y, old->sharding }));
     if (new->sharding.i)
         return;
     new->sharding = old->sharding;
@@ -402,6 +403,10 @@ static void finish_index(struct edit *e, struct graph *g)
     for (int64_t k = 0; k < e->aliases.n; k++)
         if (alive(e, g, e->aliases.v[k].stands))
             g->list[next[e->aliases.v[k].source.i]++] = e->aliases.v[k].stands;
+    if (e->heirs.n) {
+        g->nheirs = e->heirs.n;
+        g->heirs = arena_copy(&g->arena, e->heirs.v, e->heirs.n, sizeof *g->heirs);
+    }
     g->naliases = e->aliases.n;
     g->aliases = arena_copy(&g->arena, e->aliases.v, e->aliases.n, sizeof *g->aliases);
 }

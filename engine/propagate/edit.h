@@ -21,6 +21,7 @@ struct edit {
     struct id_list *comps;    /* storage order by computation, removed ones still listed */
     instr_id *roots;          /* by computation */
     VEC(struct alias) aliases;
+    VEC(struct heir) heirs;
     struct map names;         /* taken, once edit_name was called; and by base the last number */
     struct map numbers;
     uint32_t *mark;           /* of edit_order: 2 x walk + 0 open, 1 done; less: not reached */

@@ -66,8 +66,7 @@ static bool is_conversion_target(uint8_t t)
     return t == TARGET_FULL_TO_SHARD || t == TARGET_SHARD_TO_FULL;
 }
 
-/* P-133. false: the rule answers no. */
-static bool partner_of(const struct pass *p, instr_id a, instr_id *partner)
+bool partner_of(const struct pass *p, instr_id a, instr_id *partner)
 {
     bool bad;
     *partner = none_instr();

@@ -9,9 +9,9 @@
  * time. Running a visit whose inputs are the same would give the same: what is examined may be too much,
  * never too little.
  *
- * Not incremental (NULL, the caller propagates from scratch): annotations with open dimensions, shard
- * groups, conversions between manual and automatic; edits of what the steps before the first sweep look
- * at (operands of Sharding calls, loops and what they call); metadata, cse_only. */
+ * Not incremental (NULL, the caller propagates from scratch): barriers of shard groups, a Sharding call that
+ * would turn from or to unknown, devices of loops (P-72), edits of what inlining or a conditional's canonical
+ * form took away; metadata, cse_only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,60 +88,21 @@ static bool same_before(const struct inc *c, instr_id i, uint64_t key)
 
 /* ---- forks -------------------------------------------------------------------------------------------- */
 
-static struct fork *fork_at(struct inc *c, instr_id i, uint64_t key)
+struct fork *inc_fork(struct inc *c, instr_id i, uint64_t key)
 {
     if (!c->fork_of[i.i]) {
         struct span_of s = old_list(c, i);
         struct fork f = { .i = i };
-        for (uint32_t k = 0; k < s.n; k++)
-            vec_push(c->tmp, &f.list, s.v[k]);
+        f.list.n = s.n;
+        f.list.cap = (int64_t)s.n + 2;
+        f.list.v = ARENA_ARRAY(c->tmp, struct prop_write, f.list.cap);
+        if (s.n)
+            memcpy(f.list.v, s.v, s.n * sizeof *s.v);
         vec_push(c->tmp, &c->forks, f);
         c->fork_of[i.i] = (uint32_t)c->forks.n;
         inc_examine_readers(c, i, key);
     }
     return &c->forks.v[c->fork_of[i.i] - 1];
-}
-
-/* ---- occurrence ---------------------------------------------------------------------------------------- */
-
-/* Something was written on i at or after `from`, before `to`. */
-static bool written_between(struct span_of s, uint64_t from, uint64_t to)
-{
-    return before(s, from) < before(s, to);
-}
-
-static bool any_written(const struct inc *c, bool new, uint32_t n, const instr_id *v, uint64_t from, uint64_t to)
-{
-    for (uint32_t k = 0; k < n; k++)
-        if (written_between(new ? new_list(c, v[k]) : old_list(c, v[k]), from, to))
-            return true;
-    return false;
-}
-
-/* Whether slot s of i is visited at time t: its bit was set since its turn in the sweep before. */
-static bool occurs(const struct inc *c, bool new, instr_id i, bool forward, struct prop_time t)
-{
-    const struct pass *p = c->p;
-    if (new ? p->provided[i.i] : c->old_provided[i.i])
-        return false;
-    if (t.iteration == 1)
-        return true;
-    uint64_t to = key_of(t);
-    t.iteration--;
-    uint64_t from = key_of(t);
-    if (!forward)
-        return any_written(c, new, users_count(p->users, i), users_of(p->users, i), from, to);
-    const struct instr *ins = at(p, i);
-    if (any_written(c, new, ins->noperands, ins->operands, from, to))
-        return true;
-    if (ins->op != OP_PARAMETER)
-        return false;
-    for (uint32_t k = p->callers_first[ins->comp.i]; k < p->callers_first[ins->comp.i + 1]; k++) {
-        const struct instr *caller = at(p, p->callers[k]);
-        if (any_written(c, new, caller->noperands, caller->operands, from, to))
-            return true;
-    }
-    return false;
 }
 
 /* ---- one slot ------------------------------------------------------------------------------------------- */
@@ -162,14 +123,12 @@ static bool same_write(const struct prop_write *a, const struct prop_write *b)
            a->cause.i == b->cause.i && a->before.i == b->before.i && a->after.i == b->after.i;
 }
 
-/* Puts those of the log that are i's in place of what the new history has for i at time key. */
-static void replace_writes(struct inc *c, instr_id i, uint64_t key, struct prop_time t)
+void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key)
 {
     const struct pass *p = c->p;
     struct span_of now = new_list(c, i);
-    uint32_t from = before(now, key), to = before(now, key + 1), k = from;
+    uint32_t from = before(now, from_key), to = before(now, to_key), k = from, n = 0;
     bool same = true;
-    int64_t n = 0;
     for (int64_t j = 0; j < p->log.n; j++) {
         if (p->log.v[j].instr.i != i.i)
             continue;
@@ -179,19 +138,23 @@ static void replace_writes(struct inc *c, instr_id i, uint64_t key, struct prop_
     }
     if (same && k == to)
         return;
-    struct fork *f = fork_at(c, i, key);
-    count_writes(c, t, n - (int64_t)(to - from));
-    VEC(struct prop_write) list = { 0 };
-    for (k = 0; k < from; k++)
-        vec_push(c->tmp, &list, f->list.v[k]);
+    struct fork *f = inc_fork(c, i, from_key);
+    uint32_t tail = (uint32_t)f->list.n - to, total = from + n + tail;
+    if (total > f->list.cap) {
+        struct prop_write *v = ARENA_ARRAY(c->tmp, struct prop_write, (int64_t)total * 2);
+        memcpy(v, f->list.v, (size_t)f->list.n * sizeof *v);
+        f->list.v = v;
+        f->list.cap = (int64_t)total * 2;
+    }
+    if (tail)
+        memmove(f->list.v + from + n, f->list.v + to, tail * sizeof *f->list.v);
+    f->list.n = total;
+    k = from;
     for (int64_t j = 0; j < p->log.n; j++)
         if (p->log.v[j].instr.i == i.i)
-            vec_push(c->tmp, &list, p->log.v[j].write);
-    for (k = to; k < (uint32_t)f->list.n; k++)
-        vec_push(c->tmp, &list, f->list.v[k]);
-    f->list.v = list.v;
-    f->list.n = list.n;
-    f->list.cap = list.cap;
+            f->list.v[k++] = p->log.v[j].write;
+    struct prop_time t = { (uint8_t)(from_key >> 48), (uint16_t)(from_key >> 32), 0, 0 };
+    count_writes(c, t, (int64_t)n - (int64_t)(to - from));
 }
 
 static void load(struct inc *c, const struct id_list *l, uint64_t key)
@@ -221,9 +184,13 @@ static bool same_leaves(const struct inc *c, sharding_id a, sharding_id b, int64
 }
 
 /* A tuple of thousands differs somewhere; what i reads of it is its own leaves (P-100, P-123). */
-static bool same_part(struct inc *c, instr_id i, bool forward, instr_id tuple, uint64_t key)
+static bool same_part(struct inc *c, uint32_t slot, instr_id tuple, uint64_t key)
 {
     struct pass *p = c->p;
+    instr_id i = p->slot_instr[slot];
+    bool forward = p->slot_kind[slot] == SLOT_FORWARD;
+    if (p->slot_kind[slot] == SLOT_GROUP || p->open[i.i])
+        return false;
     if (inc_is_edge(p, i) || tuple.i == i.i || p->any_manual)
         return false;
     sharding_id a = value_before(c, tuple, false, key), b = value_before(c, tuple, true, key);
@@ -247,49 +214,73 @@ static bool same_part(struct inc *c, instr_id i, bool forward, instr_id tuple, u
     return true;
 }
 
-static bool inputs_differ(struct inc *c, instr_id i, bool forward, uint64_t key)
+static bool inputs_differ(struct inc *c, uint32_t slot, uint64_t key)
 {
     for (uint32_t k = 0; k < c->reads.n; k++) {
         instr_id r = c->reads.v[k];
         if (c->p->provided[r.i] != c->old_provided[r.i])
             return true;
-        if (!same_before(c, r, key) && !(is_tuple(c->p, r) && same_part(c, i, forward, r, key)))
+        if (!same_before(c, r, key) && !(is_tuple(c->p, r) && same_part(c, slot, r, key)))
             return true;
     }
     return false;
+}
+
+/* In a level after level 1 most rules say what they said in the one before: a visit that reads what its
+ * first visit there read, and wrote nothing, says no again. Those of broadcasts wait for a level. */
+static bool says_no_again(struct inc *c, uint32_t slot, struct prop_time t)
+{
+    const struct pass *p = c->p;
+    if (t.iteration != 1 || t.stage < 2 || p->special || p->groups.n)
+        return false;
+    if (t.stage < 4 && slot_waits(p, slot))
+        return false;
+    uint64_t to = key_of(t);
+    t.stage--;
+    for (uint32_t k = 0; k < c->reads.n; k++)
+        if (inc_written(c, true, c->reads.v[k], key_of(t), to))
+            return false;
+    return true;
+}
+
+static void run_visit(struct inc *c, uint32_t slot, struct prop_time t)
+{
+    struct pass *p = c->p;
+    instr_id i = p->slot_instr[slot];
+    c->run++;
+    load(c, &c->reads, key_of(t));
+    p->time = t;
+    bool yes = visit_once(p, slot);
+    if (yes && !is_open(p, i))
+        computation_propagation(p, i);
+    unload(c, &c->reads);
 }
 
 static void examine(struct inc *c, uint32_t slot, struct prop_time t)
 {
     struct pass *p = c->p;
     instr_id i = p->slot_instr[slot];
-    bool forward = p->slot_kind[slot] == SLOT_FORWARD;
     uint64_t key = key_of(t);
-    bool in_new = occurs(c, true, i, forward, t), in_old = occurs(c, false, i, forward, t);
+    bool in_new = inc_occurs(c, true, slot, t), in_old = inc_occurs(c, false, slot, t);
     if (!in_new && !in_old)
         return;
     p->log.n = 0;
     if (in_new) {
-        inc_list_reads(c, i, forward, key);
-        bool differ = inputs_differ(c, i, forward, key);
+        inc_list_reads(c, slot, key);
+        bool differ = inputs_differ(c, slot, key);
         if (in_old && !differ)
             return;
-        c->differing += differ || !in_old;
-        c->run++;
-        load(c, &c->reads, key);
-        p->time = t;
-        p->rule = forward ? RULE_FORWARD : RULE_BACKWARD;
-        bool yes = forward ? visit_forward(p, i) : visit_backward(p, i);
-        put_leaves(p);
-        if (yes)
-            computation_propagation(p, i);
-        unload(c, &c->reads);
+        if (!says_no_again(c, slot, t)) {
+            c->differing += differ || !in_old;
+            run_visit(c, slot, t);
+        }
     }
-    if (!p->log.n && !written_between(new_list(c, i), key, key + 1))
+    if (!p->log.n && !inc_written(c, true, i, key, key + 1))
         return;
     inc_list_component(c, &c->touched, i);
+    inc_list_add(c, &c->touched, inc_partner(c, i));
     for (uint32_t k = 0; k < c->touched.n; k++)
-        replace_writes(c, c->touched.v[k], key, t);
+        inc_replace(c, c->touched.v[k], key, key + 1);
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------------------- */
@@ -332,6 +323,30 @@ static bool run_stage(struct inc *c, int stage, struct tick *tick)
     return true;
 }
 
+/* P-82, before the last fixed point. */
+static void run_align(struct inc *c)
+{
+    struct pass *p = c->p;
+    uint64_t key = key_of((struct prop_time){ 4, 0, 0, 0 });
+    bool forked = false;
+    inc_list_open(c, &c->reads);
+    for (int64_t g = 0; g < p->groups.n; g++)
+        for (int64_t k = 0; p->groups.v[g].as && k < p->groups.v[g].members.n; k++) {
+            inc_list_add(c, &c->reads, p->groups.v[g].members.v[k]);
+            forked = forked || c->fork_of[p->groups.v[g].members.v[k].i];
+        }
+    if (!forked)
+        return;
+    load(c, &c->reads, key);
+    p->log.n = 0;
+    p->time = (struct prop_time){ 4, 0, 0, 0 };
+    align_groups(p);
+    unload(c, &c->reads);
+    struct id_list all = c->reads; /* forks make lists of their own */
+    for (uint32_t k = 0; k < all.n; k++)
+        inc_replace(c, all.v[k], key, key + 1);
+}
+
 /* P-86 to P-89, on root and parameters as the sweeps left them. */
 static void run_end(struct inc *c)
 {
@@ -349,139 +364,7 @@ static void run_end(struct inc *c)
     unload(c, &c->reads);
     struct id_list all = c->reads; /* forks make lists of their own */
     for (uint32_t k = 0; k < all.n; k++)
-        replace_writes(c, all.v[k], key_of(t), t);
-}
-
-/* ---- the edit ---------------------------------------------------------------------------------------------- */
-
-/* What the steps before the first sweep wrote on i. */
-static uint32_t setup_writes(const struct inc *c, instr_id i)
-{
-    return before(old_list(c, i), key_of((struct prop_time){ 0, 1, 0, 0 }));
-}
-
-static bool is_given(const struct prop_write *w)
-{
-    return w->rule == RULE_ANNOTATION && !w->cause.i && w->leaf < 0 && !w->before.i;
-}
-
-static bool plain(const struct pass *p, sharding_id s)
-{
-    return !s.i || (!sharding_has_manual(p->t, s) && sharding_is_spatial(p->t, s) &&
-                    (sharding_get(p->t, s)->kind == SHARDING_TILED || sharding_is_replicated(p->t, s)));
-}
-
-/* Whether the steps before the first sweep do nothing with i but take its sharding down. */
-static bool editable(const struct inc *c, instr_id i, sharding_id was, sharding_id is)
-{
-    const struct pass *p = c->p;
-    const struct instr *ins = at(p, i);
-    uint32_t n = setup_writes(c, i);
-    if (shape_of(p, i)->kind != SHAPE_ARRAY || p->bound[i.i] || inc_is_edge(p, i) || ins->op == OP_CUSTOM_CALL ||
-        ins->op == OP_SEND || ins->op == OP_RECV || !plain(p, was) || !plain(p, is) || n > 1)
-        return false;
-    if ((ins->op == OP_PARAMETER || fact_of(p, i)->root) && ins->comp.i != p->m->entry.i)
-        return false;
-    if (n == 0)
-        return !was.i;
-    return is_given(&old_list(c, i).v[0]) && old_list(c, i).v[0].after.i == was.i;
-}
-
-static bool provided_by(const struct pass *p, instr_id i, bool has)
-{
-    if (fact_of(p, i)->gone)
-        return false;
-    if (fact_of(p, i)->root && at(p, i)->comp.i == p->m->entry.i)
-        return !p->any_out;
-    if (at(p, i)->op == OP_PARAMETER)
-        return !p->any_parameter && has;
-    return has;
-}
-
-static void set_given(struct inc *c, instr_id i, sharding_id s)
-{
-    struct pass *p = c->p;
-    struct fork *f = fork_at(c, i, 0);
-    uint32_t had = setup_writes(c, i);
-    struct prop_write w = { .rule = RULE_ANNOTATION, .leaf = -1, .after = s };
-    VEC(struct prop_write) list = { 0 };
-    if (s.i && had)
-        w.time = f->list.v[0].time;
-    if (s.i)
-        vec_push(c->tmp, &list, w);
-    for (uint32_t k = had; k < (uint32_t)f->list.n; k++)
-        vec_push(c->tmp, &list, f->list.v[k]);
-    f->list.v = list.v;
-    f->list.n = list.n;
-    f->list.cap = list.cap;
-    p->provided[i.i] = provided_by(p, i, s.i != 0);
-    const struct computation *entry = comp_at(p->m, p->m->entry);
-    for (uint32_t k = 0; p->saved_parameter && k < entry->nparams; k++)
-        if (entry->params[k].i == i.i)
-            p->saved_parameter[k] = s;
-}
-
-/* The order of the writes before the first sweep: those given by instruction, then the others. */
-static void edit_setup(struct arena *a, struct setup_list *l, const struct setup_list *old, instr_id i, bool has)
-{
-    struct setup_entry *v = ARENA_ARRAY(a, struct setup_entry, (int64_t)old->n + 1);
-    uint32_t n = 0;
-    bool placed = !has;
-    for (uint32_t k = 0; k < old->n; k++) {
-        struct setup_entry e = old->v[k];
-        if (!placed && (!e.given || e.instr.i >= i.i)) {
-            v[n++] = (struct setup_entry){ i, true };
-            placed = true;
-        }
-        if (!e.given || e.instr.i != i.i)
-            v[n++] = e;
-    }
-    if (!placed)
-        v[n++] = (struct setup_entry){ i, true };
-    *l = (struct setup_list){ v, n };
-}
-
-/* false: it cannot be made on this graph. */
-static bool make_edit(struct inc *c, instr_id i, const struct prop_edit *e, struct setup_list *setup, struct arena *a)
-{
-    if (c->p->g->origin[i.i].source.i != e->loaded.i || c->fork_of[i.i] || !editable(c, i, e->was, e->is) ||
-        c->old_provided[i.i] != provided_by(c->p, i, e->was.i != 0))
-        return false;
-    struct setup_list now = *setup;
-    set_given(c, i, e->is);
-    edit_setup(a, setup, &now, i, e->is.i != 0);
-    return true;
-}
-
-/* All that stand for the edited ones: also in computations that were inlined everywhere, which stand
- * there still though no pass looks at them. */
-static bool make_edits(struct inc *c, int n, const struct prop_edit *edits, struct setup_list *setup, struct arena *a)
-{
-    const struct graph *g = c->p->g;
-    struct map edit_of;
-    map_init(&edit_of, c->tmp);
-    for (int e = 0; e < n; e++) {
-        uint32_t from = g->start[edits[e].loaded.i], to = g->start[edits[e].loaded.i + 1];
-        if (from == to)
-            return false;
-        for (uint32_t k = from; k < to; k++)
-            if (g->origin[g->list[k].i].source.i != edits[e].loaded.i)
-                return false; /* something else stands for it */
-        map_put(&edit_of, edits[e].loaded.i, (uint64_t)e);
-    }
-    for (uint32_t k = 1; k <= c->p->n; k++) {
-        uint64_t e = 0;
-        uint32_t source = g->origin[k].source.i;
-        bool near = n == 1 ? source == edits[0].loaded.i : source && map_get(&edit_of, source, &e);
-        if (!near)
-            continue;
-        const struct prop_edit *edit = &edits[n == 1 ? 0 : e];
-        if (at(c->p, (instr_id){ k })->flags & INSTR_REMOVED)
-            vec_push(c->tmp, &c->unseen, ((struct unseen){ { k }, edit->is }));
-        else if (!make_edit(c, (instr_id){ k }, edit, setup, a))
-            return false;
-    }
-    return setup->n < UINT16_MAX;
+        inc_replace(c, all.v[k], key_of(t), UINT64_MAX);
 }
 
 /* ---- the result ------------------------------------------------------------------------------------------- */
@@ -524,20 +407,6 @@ static void assemble(struct inc *c, struct propagation *out)
     out->first[n + 1] = at_;
 }
 
-/* Numbers of the writes before the first sweep. */
-static void renumber(struct inc *c, struct propagation *out, const struct setup_list *setup)
-{
-    struct map met;
-    map_init(&met, c->tmp);
-    for (uint32_t k = 0; k < setup->n; k++) {
-        instr_id i = setup->v[k].instr;
-        uint64_t nth = 0;
-        (void)map_get(&met, i.i, &nth);
-        out->writes[out->first[i.i] + nth].time.seq = (uint16_t)k;
-        map_put(&met, i.i, nth + 1);
-    }
-}
-
 static void finals(struct inc *c, struct propagation *out)
 {
     out->final = arena_copy(&out->arena, c->old->final, (int64_t)c->p->n + 1, sizeof *out->final);
@@ -550,38 +419,6 @@ static void finals(struct inc *c, struct propagation *out)
         out->final[c->unseen.v[k].i.i] = c->unseen.v[k].s;
 }
 
-static void find_callers(struct pass *p)
-{
-    if (p->callers_first)
-        return;
-    VEC(instr_id) callers = { 0 };
-    VEC(uint32_t) comps = { 0 };
-    for (uint32_t k = 1; k <= p->n; k++) {
-        comp_id list[16];
-        int n = p->facts[k].gone ? 0 : instr_called(p->m, (instr_id){ k }, list, (int)COUNTOF(list));
-        comp_id *all = list;
-        if (n > (int)COUNTOF(list)) {
-            all = ARENA_ARRAY(p->tmp, comp_id, n);
-            instr_called(p->m, (instr_id){ k }, all, n);
-        }
-        for (int j = 0; j < n; j++) {
-            vec_push(p->tmp, &callers, ((instr_id){ k }));
-            vec_push(p->tmp, &comps, all[j].i);
-        }
-    }
-    uint32_t nc = module_ncomps(p->m);
-    uint32_t *first = ARENA_ARRAY(p->arena, uint32_t, (int64_t)nc + 2);
-    p->callers = ARENA_ARRAY(p->arena, instr_id, callers.n + 1);
-    for (int64_t k = 0; k < comps.n; k++)
-        first[comps.v[k] + 1]++;
-    for (uint32_t k = 1; k <= nc + 1; k++)
-        first[k] += first[k - 1];
-    uint32_t *next = arena_copy(p->tmp, first, (int64_t)nc + 2, sizeof *next);
-    for (int64_t k = 0; k < comps.n; k++)
-        p->callers[next[comps.v[k]]++] = callers.v[k];
-    p->callers_first = first;
-}
-
 static bool same_frame(const struct pass *p, const struct propagation *old, const struct propagation_options *o)
 {
     bool out = false, par = false;
@@ -591,7 +428,7 @@ static bool same_frame(const struct pass *p, const struct propagation *old, cons
         par = par || o->to_parameters[k];
     return !o->none && !p->o.none && !o->cse_only && !p->o.cse_only && !o->propagate_metadata && !p->o.propagate_metadata &&
            o->spmd == p->o.spmd && !o->nthreads && !p->o.nthreads && out == p->any_out && par == p->any_parameter &&
-           !p->groups.n && !p->special && !old->mount->uncounted;
+           !old->mount->uncounted;
 }
 
 static bool work(struct inc *c, struct propagation *out, int n, const struct prop_edit *edits,
@@ -607,29 +444,21 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
         p->saved_parameter = arena_copy(a, p->saved_parameter, comp_at(p->m, p->m->entry)->nparams, sizeof *p->saved_parameter);
     options_own(p, a, o);
     p->now = ARENA_ARRAY(c->tmp, sharding_id, size);
+    memcpy(c->count, c->old->mount->count, sizeof c->count);
+    if (!inc_edit(c, n, edits))
+        return false;
     for (uint32_t k = 0; increment_poison && k < size; k++)
         p->now[k].i = increment_poison;
-    find_callers(p);
-    m->setup = c->old->mount->setup;
-    memcpy(c->count, c->old->mount->count, sizeof c->count);
-    if (!make_edits(c, n, edits, &m->setup, a))
-        return false;
-    struct id_list root = { 0 };
-    inc_list_open(c, &root);
-    inc_list_add(c, &root, comp_at(p->m, p->m->entry)->root);
-    load(c, &root, key_of((struct prop_time){ 0, 1, 0, 0 }));
-    if ((o->nto_output != c->old->mount->o.nto_output || o->nto_parameters != c->old->mount->o.nto_parameters) &&
-        (inc_is_edge(p, root.v[0]) || !options_fit(p)))
-        return false;
-    unload(c, &root);
-    for (int stage = 0; stage < STAGES; stage++)
+    for (int stage = 0; stage < STAGES; stage++) {
+        if (stage == 4)
+            run_align(c);
         if (!run_stage(c, stage, tick))
             return false;
+    }
     run_end(c);
     if (c->overflow)
         return false;
     assemble(c, out);
-    renumber(c, out, &m->setup);
     finals(c, out);
     memcpy(m->count, c->count, sizeof c->count);
     m->setup_changed = c->old->mount->setup_changed;
@@ -662,7 +491,7 @@ struct propagation *propagate_increment(const struct propagation *old, int n, co
                                         const struct propagation_options *o, struct tick *tick)
 {
     struct pass *p = pass_mount(old);
-    if (!p->slot_instr || !same_frame(p, old, o))
+    if (!p->slot_instr || !same_frame(p, old, o) || !inc_fits(p))
         return NULL;
     struct arena own = { 0 };
     struct propagation *out = ARENA_NEW(&own, struct propagation);
@@ -682,6 +511,7 @@ struct propagation *propagate_increment(const struct propagation *old, int n, co
     struct arena tmp = { 0 };
     arena_open(&tmp);
     c.tmp = p->tmp = &tmp;
+    inc_tables(p);
     p->increment = true;
     p->look.stamp = NULL;
     p->log.v = NULL;

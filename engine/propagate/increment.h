@@ -84,8 +84,25 @@ void inc_list_add(struct inc *c, struct id_list *l, instr_id i);
 bool inc_is_edge(const struct pass *p, instr_id i);
 /* i and what P-81 writes and reads at a visit of i. */
 void inc_list_component(struct inc *c, struct id_list *l, instr_id i);
-/* All that a visit of i at time key reads, in either history: c->reads. */
-void inc_list_reads(struct inc *c, instr_id i, bool forward, uint64_t key);
+/* All that the visit of a slot at time key reads, in either history: c->reads. */
+void inc_list_reads(struct inc *c, uint32_t slot, uint64_t key);
+/* What a visit of i writes that P-137 pairs it with; none. */
+instr_id inc_partner(const struct inc *c, instr_id i);
+
+/* Whether a slot is visited at time t. occurs.c */
+bool inc_occurs(struct inc *c, bool new, uint32_t slot, struct prop_time t);
+/* Something was written on i from time `from` on, before `to`. */
+bool inc_written(const struct inc *c, bool new, instr_id i, uint64_t from, uint64_t to);
+
+/* The edits, and the steps before the first sweep; false: not on this graph. */
+bool inc_edit(struct inc *c, int n, const struct prop_edit *edits);
+void inc_tables(struct pass *p);
+/* Whether the graph's conversions are in the reach of inc_occurs. */
+bool inc_fits(const struct pass *p);
+
+struct fork *inc_fork(struct inc *c, instr_id i, uint64_t key);
+/* Puts those of the log that are i's in place of what the new history has for i at times [from, to). */
+void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key);
 /* Marks all slots that read i, or whose bits its writes set, from time key on. */
 void inc_examine_readers(struct inc *c, instr_id i, uint64_t key);
 

@@ -108,26 +108,56 @@ static void add_chain(struct inc *c, struct id_list *l, instr_id i, uint64_t key
     }
 }
 
-void inc_list_reads(struct inc *c, instr_id i, bool forward, uint64_t key)
+instr_id inc_partner(const struct inc *c, instr_id i)
 {
-    struct id_list *l = &c->reads;
-    inc_list_open(c, l);
-    inc_list_add(c, l, i);
-    if (inc_is_edge(c->p, i))
-        add_component(c, l, 0);
-    if (forward) {
-        add_operands(c, l, i);
-        if (at(c->p, i)->op == OP_PARAMETER)
-            inc_list_add(c, l, caller_operand(c->p, i));
-        if (looks_ahead(c->p, i))
-            add_chain(c, l, i, key);
-        return;
-    }
+    instr_id partner = none_instr();
+    if (c->p->open[i.i])
+        (void)partner_of(c->p, i, &partner);
+    return partner;
+}
+
+static void add_users(struct inc *c, struct id_list *l, instr_id i)
+{
     const instr_id *u = users_of(c->p->users, i);
     for (uint32_t k = 0; k < users_count(c->p->users, i); k++) {
         inc_list_add(c, l, u[k]);
         if (fact_of(c->p, u[k])->asks)
             add_operands(c, l, u[k]);
+    }
+}
+
+static void add_members(struct inc *c, struct id_list *l, instr_id i)
+{
+    const struct group *g = &c->p->groups.v[c->p->group_of[i.i] - 1];
+    for (int64_t k = 0; k < g->members.n; k++)
+        inc_list_add(c, l, g->members.v[k]);
+}
+
+void inc_list_reads(struct inc *c, uint32_t slot, uint64_t key)
+{
+    struct id_list *l = &c->reads;
+    instr_id i = c->p->slot_instr[slot], partner = inc_partner(c, i);
+    inc_list_open(c, l);
+    inc_list_add(c, l, i);
+    inc_list_add(c, l, partner);
+    if (inc_is_edge(c->p, i))
+        add_component(c, l, 0);
+    switch ((enum slot_kind)c->p->slot_kind[slot]) {
+    case SLOT_GROUP:
+        add_members(c, l, i);
+        break;
+    case SLOT_FORWARD:
+        add_operands(c, l, i);
+        if (at(c->p, i)->op == OP_PARAMETER)
+            inc_list_add(c, l, caller_operand(c->p, i));
+        if (looks_ahead(c->p, i))
+            add_chain(c, l, i, key);
+        break;
+    case SLOT_BACKWARD:
+        add_users(c, l, i);
+        if (partner.i)
+            add_users(c, l, partner);
+        break;
     }
 }
 
@@ -165,10 +195,42 @@ static void examine_looks(struct inc *c, instr_id i, uint64_t key)
     }
 }
 
+/* A conversion's bit, when met, sets that of its operand. */
+static void examine_backward(struct inc *c, instr_id i)
+{
+    const struct pass *p = c->p;
+    examine_slot(c, p->backward_slot[i.i]);
+    for (; p->special && is_conversion(p, i) && at(p, i)->noperands; i = at(p, i)->operands[0])
+        examine_slot(c, p->backward_slot[at(p, i)->operands[0].i]);
+}
+
 static void examine_both(struct inc *c, instr_id i)
 {
     examine_slot(c, c->p->forward_slot[i.i]);
-    examine_slot(c, c->p->backward_slot[i.i]);
+    examine_backward(c, i);
+}
+
+/* Of i's partner, or of the annotation whose partner it is: their rules read each other and their users. */
+static void examine_pairs(struct inc *c, instr_id i)
+{
+    const struct pass *p = c->p;
+    const struct instr *ins = at(p, i);
+    if (p->group_of[i.i]) {
+        const struct group *g = &p->groups.v[p->group_of[i.i] - 1];
+        for (int64_t k = 0; k < g->members.n; k++)
+            examine_slot(c, p->group_slot[g->members.v[k].i]);
+    }
+    if (!p->special)
+        return;
+    for (uint32_t k = 0; k < ins->noperands; k++) {
+        instr_id o = ins->operands[k];
+        examine_both(c, o);
+        for (uint32_t j = 0; is_conversion(p, o) && j < at(p, o)->noperands; j++)
+            examine_both(c, at(p, o)->operands[j]);
+    }
+    instr_id partner = inc_partner(c, i);
+    if (partner.i)
+        examine_both(c, partner);
 }
 
 /* All slots that read i, or whose bits its writes set, from time key on. */
@@ -177,14 +239,15 @@ void inc_examine_readers(struct inc *c, instr_id i, uint64_t key)
     const struct pass *p = c->p;
     const struct instr *ins = at(p, i);
     examine_both(c, i);
+    examine_pairs(c, i);
     for (uint32_t k = 0; k < ins->noperands; k++)
-        examine_slot(c, p->backward_slot[ins->operands[k].i]);
+        examine_backward(c, ins->operands[k]);
     const instr_id *u = users_of(p->users, i);
     for (uint32_t k = 0; k < users_count(p->users, i); k++) {
         const struct instr *user = at(p, u[k]);
         examine_slot(c, p->forward_slot[u[k].i]);
         for (uint32_t j = 0; fact_of(p, u[k])->asks && j < user->noperands; j++)
-            examine_slot(c, p->backward_slot[user->operands[j].i]);
+            examine_backward(c, user->operands[j]);
         int n = instr_called(p->m, u[k], NULL, 0);
         comp_id *list = n ? ARENA_ARRAY(c->tmp, comp_id, n) : NULL;
         if (n)

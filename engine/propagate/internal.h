@@ -121,14 +121,17 @@ struct rule_slot {
 
 enum { STAGES = 5, SWEEPS_KEPT = 64 };
 
-/* Writes before the first sweep, in the order of time. */
-struct setup_entry {
-    instr_id instr;
-    bool given; /* taken down from the module's text, by instruction */
-};
-struct setup_list {
-    const struct setup_entry *v;
-    uint32_t n;
+/* Writes before the first sweep have the times (0, 0, slot): the module's own, slot = instruction; then
+ * what the steps do, one after the other; then P-76. */
+#define SETUP_STEPS   (UINT32_MAX - 1)
+#define SETUP_UNKNOWN UINT32_MAX
+
+/* What the steps looked at, so that they can be made again. In this order. */
+enum setup_kind { STEP_CALL /* P-69 */, STEP_SHARE /* P-74 */, STEP_ROOT /* P-75 */ };
+struct setup_step {
+    uint8_t kind;
+    bool open, relays; /* open dimensions; hands its shard group to its operand and goes */
+    instr_id i, copy, operand;
 };
 
 /* What differs in a pass between the propagations that share its graph and tables. */
@@ -136,7 +139,6 @@ struct mount {
     struct propagation_options o;
     sharding_id *saved_parameter;
     sharding_id saved_root;
-    struct setup_list setup;
     uint32_t count[STAGES][SWEEPS_KEPT]; /* writes by stage and sweep */
     bool uncounted;     /* there are more sweeps than that */
     bool setup_changed; /* P-66 before the first sweep */
@@ -169,12 +171,19 @@ struct pass {
     sharding_id saved_root;
     VEC(struct group) groups;
     uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
-    bool *bound;                 /* by instruction: a Sharding call's operand, or what stands for the call */
+    bool *called;                /* by instruction: a Sharding call, though removed by now */
+    VEC(struct setup_step) steps;
+    instr_id saved_root_of;      /* the entry's root when it was saved */
+    bool channels, placed;       /* P-72: some body communicates; and lives on a device */
+    bool barriers;
     bool special;                /* open dimensions, conversions or barriers in it */
     bool setup_changed;
     bool increment;              /* visits out of order: no memory between them */
     uint32_t *callers_first;     /* by computation: callers; made by the first increment */
     instr_id *callers;
+    uint32_t *stands_first, *stands; /* by loaded instruction: all that stand for it, removed ones, too */
+    uint32_t nstands;            /* last loaded instruction that something stands for */
+    struct map heirs;            /* by instruction: what it inherits where it has no sharding */
     struct map leaf_sums;        /* by tuple shape: leaves before each element */
     struct map first_position;   /* (tuple, operand): backward.c's own */
     void **index_facts;          /* by instruction: of gather and scatter index.c's own, of tuples
@@ -242,6 +251,11 @@ static inline bool is_tuple(const struct pass *p, instr_id i)
 {
     return p->facts[i.i].shape_kind == SHAPE_TUPLE;
 }
+static inline bool is_conversion(const struct pass *p, instr_id i)
+{
+    uint8_t t = p->facts[i.i].target;
+    return t == TARGET_FULL_TO_SHARD || t == TARGET_SHARD_TO_FULL;
+}
 bool same_dims(const struct pass *p, instr_id a, instr_id b); /* P-62 */
 int operand_position(const struct pass *p, instr_id user, instr_id i); /* first; -1 */
 /* Leaves before element k of i's tuple shape. */
@@ -251,6 +265,11 @@ bool facts_make(struct pass *p);
 bool comp_included(const struct pass *p, comp_id c); /* P-53 */
 /* P-65 steps 1 to 9: annotations, related instructions, what is provided. */
 bool pass_setup(struct pass *p);
+/* Adds what a step looks at and writes. */
+void setup_reads(struct pass *p, const struct setup_step *s, struct id_list *out);
+/* The steps again, for the instructions of l (those of all steps among them; by instruction), of which now
+ * has what the module gives them. Logs, and marks what is provided. false: not on this graph. */
+bool setup_again(struct pass *p, const struct id_list *l);
 
 /* ---- shardings ---------------------------------------------------------------------------------- */
 
@@ -342,6 +361,8 @@ bool run_level(struct pass *p, int stage, int level);            /* P-77; false:
 /* What has to be visited when a level starts. due.c */
 void due_start(struct pass *p, int stage);
 void due_make(struct pass *p);
+/* Whether its rule begins at level 2 or 3. */
+bool slot_waits(const struct pass *p, uint32_t slot);
 /* h was written: what reads it without being due for it (P-79) has its turn at the next level. */
 void due_disturb(struct pass *p, instr_id h);
 static inline void set_due(struct pass *p, uint32_t slot)
@@ -370,8 +391,15 @@ extern uint32_t increment_poison;
 typedef bool level_fn(struct pass *p, int stage, int level);
 struct propagation *propagate_by(struct graph *g, const struct propagation_options *o,
                                  struct tick *tick, struct diag *d, level_fn *level_of);
-/* One visit outside the driver: what why_candidates repeats. */
+/* One visit outside the driver: what why_candidates repeats, and increments run. */
 bool visit_once(struct pass *p, uint32_t slot);
+/* Whether a visit of i refines open dimensions, and nothing else (P-77). */
+static inline bool is_open(const struct pass *p, instr_id i)
+{
+    return p->provided[i.i] && p->open[i.i];
+}
+/* P-133; false: the rule answers no. */
+bool partner_of(const struct pass *p, instr_id a, instr_id *partner);
 instr_id caller_operand(const struct pass *p, instr_id parameter); /* P-73; none */
 
 /* A value: an instruction, a leaf of it (-1: an array), a dimension of that (-1: any). */

@@ -145,18 +145,9 @@ static void history_make(struct propagation *out, const struct pass *p)
 static void mount_make(struct propagation *out, const struct pass *p)
 {
     struct mount *m = ARENA_NEW(&out->arena, struct mount);
-    struct setup_entry *v;
     uint32_t n = 0;
     while (n < p->log.n && p->log.v[n].write.time.stage == 0 && p->log.v[n].write.time.iteration == 0)
         n++;
-    v = ARENA_ARRAY(&out->arena, struct setup_entry, (int64_t)n + 1);
-    for (uint32_t k = 0; k < n; k++) {
-        const struct prop_write *w = &p->log.v[k].write;
-        v[k].instr = p->log.v[k].instr;
-        v[k].given = w->rule == RULE_ANNOTATION && !w->cause.i && !w->before.i && (k == 0 || (v[k - 1].given && v[k - 1].instr.i < v[k].instr.i));
-    }
-    m->setup = (struct setup_list){ v, n };
-    m->uncounted = n >= UINT16_MAX;
     for (int64_t k = n; k < p->log.n; k++) {
         struct prop_time t = p->log.v[k].write.time;
         if (t.iteration >= SWEEPS_KEPT - 1)

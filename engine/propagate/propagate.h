@@ -46,6 +46,11 @@ struct graph {
     struct alias {
         instr_id source, stands;
     } *aliases;
+    int64_t nheirs; /* instructions that took another's place, with the sharding that it had */
+    struct heir {
+        instr_id instr;
+        sharding_id had;
+    } *heirs;
     struct users users;           /* of module, in XLA's order after replacements (P-57) */
     struct arena arena;           /* where all of this lives; module has its own */
 };

@@ -140,7 +140,8 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
     if (bad)
         return fail(p, i, "backend_config of a Sharding call says other than unspecified_dims=[..]");
     instr_id operand = at(p, i)->operands[0];
-    p->bound[i.i] = p->bound[operand.i] = true;
+    struct setup_step step = { .kind = STEP_CALL, .i = i, .operand = operand, .open = open != 0 };
+    p->called[i.i] = true;
     if (!p->o.cse_only && (!is_unknown(p, s) || at(p, operand)->op == OP_PARAMETER)) {
         instr_id copy = edit_add(e, at(p, i)->comp, OP_COPY, at(p, i)->shape, 1, &operand, at(p, i),
                                  e->origin[i.i]);
@@ -149,7 +150,7 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
         c->attrs = NULL;
         edit_replace(e, i, copy, false);
         p->n = module_ninstrs(p->m);
-        p->bound[copy.i] = true;
+        step.copy = copy;
         put_sharding(p, copy, s, none_instr());
         metadata_copy(p, copy, i);
         marks->kind[copy.i] = marks->kind[i.i];
@@ -160,6 +161,8 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
     }
     if (!process_group(p, i, marks, still_call, &remove))
         return false;
+    step.relays = remove;
+    vec_push(p->arena, &p->steps, step);
     p->rule = RULE_ANNOTATION_OPERAND;
     if (open)
         p->open[i.i] = open;
@@ -272,11 +275,16 @@ static bool place_body(struct pass *p, instr_id loop)
     const struct computation *c = comp_at(p->m, body->comp);
     int64_t device = -1, other;
     instr_id channel = none_instr();
-    for (uint32_t k = 0; k < c->ninstrs && !channel.i; k++)
-        if (communicates(at(p, c->instrs[k])) && unique_device(p, c->instrs[k], &device))
+    for (uint32_t k = 0; k < c->ninstrs && !channel.i; k++) {
+        if (!communicates(at(p, c->instrs[k])))
+            continue;
+        p->channels = true;
+        if (unique_device(p, c->instrs[k], &device))
             channel = c->instrs[k];
+    }
     if (!channel.i)
         return true;
+    p->placed = true;
     for (uint32_t k = 0; k < c->ninstrs; k++)
         if (unique_device(p, c->instrs[k], &other) && other != device)
             return misplaced(p, c->instrs[k], other, channel, device);
@@ -336,6 +344,7 @@ static bool for_controlled(struct pass *p, bool place)
             if (!is_controlled(at(p, i)))
                 continue;
             if (!place) {
+                vec_push(p->arena, &p->steps, ((struct setup_step){ .kind = STEP_SHARE, .i = i }));
                 share_first(p, i);
                 map_called(p, i);
             } else if (at(p, i)->op == OP_WHILE && !place_body(p, i)) {
@@ -377,6 +386,7 @@ bool options_fit(const struct pass *p)
 static void save_boundary(struct pass *p)
 {
     const struct computation *entry = comp_at(p->m, p->m->entry);
+    p->saved_root_of = entry->root;
     if (p->any_out && instr_shape(p->m, entry->root)->kind == SHAPE_TUPLE)
         p->saved_root = p->now[entry->root.i];
     if (!p->any_parameter)
@@ -404,6 +414,7 @@ static void copy_root_while(struct pass *p, struct edit *e)
     instr_id copy = edit_add(e, p->m->entry, OP_COPY, at(p, root)->shape, 1, &root, NULL,
                              (struct origin){ { 0 }, 0 });
     edit_name(e, copy, "copy");
+    vec_push(p->arena, &p->steps, ((struct setup_step){ .kind = STEP_ROOT, .i = root, .copy = copy }));
     if (p->now[root.i].i)
         put_sharding(p, copy, p->now[root.i], root);
     e->roots[p->m->entry.i] = copy;
@@ -411,38 +422,124 @@ static void copy_root_while(struct pass *p, struct edit *e)
     p->changed = true;
 }
 
-static void mark_provided(struct pass *p)
+static bool is_provided(const struct pass *p, instr_id i)
 {
-    const struct computation *entry = comp_at(p->m, p->m->entry);
-    for (uint32_t k = 1; k <= p->n; k++) {
-        instr_id i = { k };
-        if (!p->facts[k].gone && known_sharding(p, i) && i.i != entry->root.i &&
-            at(p, i)->op != OP_PARAMETER)
-            p->provided[k] = true;
-    }
-    if (!p->any_out && !is_unknown(p, p->now[entry->root.i]))
-        p->provided[entry->root.i] = true;
-    for (uint32_t k = 0; !p->any_parameter && k < entry->nparams; k++)
-        if (known_sharding(p, entry->params[k]))
-            p->provided[entry->params[k].i] = true;
+    bool entry = at(p, i)->comp.i == p->m->entry.i;
+    if (p->facts[i.i].gone)
+        return false;
+    if (at(p, i)->op == OP_PARAMETER && entry && !p->any_parameter && known_sharding(p, i))
+        return true;
+    if (entry && fact_of(p, i)->root)
+        return !p->any_out && !is_unknown(p, p->now[i.i]);
+    return at(p, i)->op != OP_PARAMETER && known_sharding(p, i);
 }
 
 /* P-76. A tuple's unknown leaves one by one: its known ones stay. */
-static void replace_unknown(struct pass *p)
+static void replace_unknown(struct pass *p, instr_id i)
 {
-    sharding_id replicated = sharding_replicated(p->t);
+    if (!p->now[i.i].i)
+        return;
+    const struct sharding *s = sharding_get(p->t, p->now[i.i]);
     p->rule = RULE_UNKNOWN;
-    for (uint32_t k = 1; k <= p->n; k++) {
-        if (!p->now[k].i)
+    p->time = (struct prop_time){ 0, 0, SETUP_UNKNOWN, 0 };
+    if (s->kind == SHARDING_UNKNOWN)
+        put_sharding(p, i, sharding_replicated(p->t), none_instr());
+    for (int64_t j = 0; s->kind == SHARDING_TUPLE && j < s->nelems; j++)
+        if (sharding_is_unknown(p->t, s->elems[j]))
+            put_leaf_sharding(p, i, j, sharding_replicated(p->t), none_instr());
+    put_leaves(p);
+}
+
+/* ---- the same again, for increments --------------------------------------------------------------- */
+
+static bool again_call(struct pass *p, const struct setup_step *s)
+{
+    sharding_id given = p->now[s->i.i];
+    instr_id i = s->copy.i ? s->copy : s->i, x = s->operand;
+    if (!given.i || (s->copy.i == 0) != (is_unknown(p, given) && at(p, x)->op != OP_PARAMETER))
+        return false;
+    p->rule = RULE_ANNOTATION;
+    if (s->copy.i)
+        put_sharding(p, s->copy, given, none_instr());
+    if (s->relays && !p->now[x.i].i)
+        put_sharding(p, x, sharding_unknown(p->t), s->i);
+    p->rule = RULE_ANNOTATION_OPERAND;
+    if (!s->open && !p->now[x.i].i)
+        put_sharding(p, x, p->now[i.i], i);
+    return true;
+}
+
+static bool any_placed(const struct pass *p, const struct id_list *l)
+{
+    int64_t device;
+    for (uint32_t k = 0; k < l->n; k++)
+        if (unique_device(p, l->v[k], &device))
+            return true;
+    return p->placed;
+}
+
+static void save_again(struct pass *p, const struct id_list *l)
+{
+    const struct computation *entry = comp_at(p->m, p->m->entry);
+    for (uint32_t k = 0; k < l->n; k++) {
+        instr_id i = l->v[k];
+        if (at(p, i)->comp.i != p->m->entry.i)
             continue;
-        const struct sharding *s = sharding_get(p->t, p->now[k]);
-        if (s->kind == SHARDING_UNKNOWN)
-            put_sharding(p, (instr_id){ k }, replicated, none_instr());
-        for (int64_t j = 0; s->kind == SHARDING_TUPLE && j < s->nelems; j++)
-            if (sharding_is_unknown(p->t, s->elems[j]))
-                put_leaf_sharding(p, (instr_id){ k }, j, replicated, none_instr());
-        put_leaves(p);
+        if (i.i == p->saved_root_of.i && p->any_out && shape_of(p, i)->kind == SHAPE_TUPLE)
+            p->saved_root = p->now[i.i];
+        for (uint32_t j = 0; p->saved_parameter && at(p, i)->op == OP_PARAMETER && j < entry->nparams; j++)
+            if (entry->params[j].i == i.i)
+                p->saved_parameter[j] = p->now[i.i];
     }
+}
+
+void setup_reads(struct pass *p, const struct setup_step *s, struct id_list *out)
+{
+    struct id_list related = { 0 };
+    id_list_push(p->tmp, out, s->i);
+    if (s->copy.i)
+        id_list_push(p->tmp, out, s->copy);
+    if (s->operand.i)
+        id_list_push(p->tmp, out, s->operand);
+    if (s->kind == STEP_SHARE)
+        related_instrs(p, s->i, &related);
+    for (uint32_t k = 0; k < related.n; k++)
+        id_list_push(p->tmp, out, related.v[k]);
+}
+
+bool setup_again(struct pass *p, const struct id_list *l)
+{
+    p->rule = RULE_ANNOTATION;
+    for (uint32_t k = 0; k < l->n; k++) {
+        sharding_id s = p->now[l->v[k].i];
+        p->now[l->v[k].i] = none();
+        p->time = (struct prop_time){ 0, 0, l->v[k].i, 0 };
+        if (s.i && sharding_has_manual(p->t, s))
+            p->any_manual = true;
+        if (s.i)
+            put_sharding(p, l->v[k], s, none_instr());
+    }
+    p->time = (struct prop_time){ 0, 0, SETUP_STEPS, 0 };
+    int64_t k = 0;
+    for (; k < p->steps.n && p->steps.v[k].kind == STEP_CALL; k++)
+        if (!again_call(p, &p->steps.v[k]))
+            return false;
+    save_again(p, l);
+    if (!options_fit(p) || (p->channels && any_placed(p, l)))
+        return false;
+    p->rule = RULE_RELATED;
+    for (; k < p->steps.n && p->steps.v[k].kind == STEP_SHARE; k++)
+        share_first(p, p->steps.v[k].i);
+    instr_id root = k < p->steps.n ? p->steps.v[k].i : comp_at(p->m, p->m->entry)->root;
+    if (!p->any_out && at(p, root)->op == OP_WHILE && is_unknown(p, p->now[root.i]) == (k < p->steps.n))
+        return false;
+    if (k < p->steps.n && p->now[root.i].i)
+        put_sharding(p, p->steps.v[k].copy, p->now[root.i], root);
+    for (uint32_t j = 0; j < l->n; j++) {
+        p->provided[l->v[j].i] = is_provided(p, l->v[j]);
+        replace_unknown(p, l->v[j]);
+    }
+    return true;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------- */
@@ -453,7 +550,7 @@ static void tables_make(struct pass *p, uint32_t cap)
     p->provided = ARENA_ARRAY(p->arena, bool, cap);
     p->open = ARENA_ARRAY(p->arena, uint64_t, cap);
     p->group_of = ARENA_ARRAY(p->arena, uint32_t, cap);
-    p->bound = ARENA_ARRAY(p->arena, bool, cap);
+    p->called = ARENA_ARRAY(p->arena, bool, cap);
     p->index_facts = ARENA_ARRAY(p->arena, void *, cap);
     p->class_of = ARENA_ARRAY(p->arena, uint32_t, cap);
     p->caller = ARENA_ARRAY(p->arena, instr_id, module_ncomps(p->m) + 1);
@@ -483,8 +580,10 @@ static void log_given(struct pass *p)
         if (sharding_has_manual(p->t, s))
             p->any_manual = true;
         p->now[k] = none();
+        p->time = (struct prop_time){ 0, 0, k, 0 };
         put_sharding(p, (instr_id){ k }, s, none_instr());
     }
+    p->time = (struct prop_time){ 0, 0, SETUP_STEPS, 0 };
 }
 
 static bool is_special(const struct fact *f)
@@ -501,6 +600,11 @@ static bool is_special(const struct fact *f)
         break;
     }
     return false;
+}
+
+static bool is_barrier(const struct fact *f)
+{
+    return f->target == TARGET_BARRIER_FROM || f->target == TARGET_BARRIER_TO;
 }
 
 bool pass_setup(struct pass *p)
@@ -534,10 +638,12 @@ bool pass_setup(struct pass *p)
     p->users = &p->g->users;
     groups_index(p);
     facts_make(p);
-    mark_provided(p);
-    replace_unknown(p);
-    for (uint32_t k = 1; k <= p->n; k++)
+    for (uint32_t k = 1; k <= p->n; k++) {
+        p->provided[k] = is_provided(p, (instr_id){ k });
+        replace_unknown(p, (instr_id){ k });
         p->special = p->special || p->open[k] || is_special(&p->facts[k]);
+        p->barriers = p->barriers || is_barrier(&p->facts[k]);
+    }
     p->setup_changed = p->changed;
     return true;
 }

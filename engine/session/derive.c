@@ -326,7 +326,7 @@ bool document_try(struct document *doc, int n, const struct annotation *list, st
         boundary_failed(&f, d);
     }
     doc->computations = computations;
-    *out = (struct trial){ e.annotated, e.prop };
+    *out = (struct trial){ .annotated = e.annotated, .prop = e.prop };
     if (!ok)
         trial_free(out);
     return ok;
@@ -334,8 +334,10 @@ bool document_try(struct document *doc, int n, const struct annotation *list, st
 
 void trial_free(struct trial *t)
 {
+    program_free(t->program);
     propagation_free(t->prop);
     annotated_free(t->annotated);
+    arena_free(&t->arena);
     *t = (struct trial){ 0 };
 }
 
@@ -477,6 +479,45 @@ bool document_collectives(struct document *doc, const struct collective **list, 
     return strategy_collectives(doc, doc->current, list, n, total, t, d);
 }
 
+static bool try_strategy(struct document *doc, const struct strategy *s, struct trial *out,
+                         struct tick *t, struct diag *d)
+{
+    struct derived e = { 0 };
+    struct partitioned p = { 0 };
+    bool ok = make_propagation(doc, s, &e, t, d) && make_program(doc, s, &e, &p, t, d);
+    out->annotated = e.annotated;
+    out->prop = e.prop;
+    out->program = p.program;
+    if (ok)
+        out->n = collectives_list(p.program->module, p.program->num_partitions,
+                                  max_i64(doc->module->replica_count, 1), &out->arena, &out->list,
+                                  &out->total);
+    return ok;
+}
+
+bool document_try_edit(struct document *doc, const struct annotation *one, struct trial *out,
+                       struct tick *t, struct diag *d)
+{
+    *out = (struct trial){ 0 };
+    if (!need_module(doc, d))
+        return false;
+    struct strategy s = *doc->current;
+    int64_t computations = doc->computations, increments = doc->increments;
+    struct fail_frame f;
+    bool ok = FAIL_ENTER(&f);
+    if (ok) {
+        ok = strategy_put(doc, &s, one, d) && try_strategy(doc, &s, out, t, d);
+        fail_leave(&f);
+    } else {
+        boundary_failed(&f, d);
+    }
+    doc->computations = computations;
+    doc->increments = increments;
+    if (!ok)
+        trial_free(out);
+    return ok;
+}
+
 /* ---- whose annotation
  * ---------------------------------------------------------------------------- */
 
@@ -502,6 +543,15 @@ int document_annotation_of(struct document *doc, instr_id working, struct diag *
     instr_id source = e->prop->graph->origin[working.i].source;
     if (source.i == 0)
         return -1;
+    if (source.i > module_ninstrs(doc->module) && !e->annotated) { /* an increment's: not made so far */
+        struct fail_frame f;
+        if (!FAIL_ENTER(&f)) {
+            boundary_failed(&f, d);
+            return -1;
+        }
+        (void)make_annotated(doc, doc->current, e, d);
+        fail_leave(&f);
+    }
     if (e->annotated && e->annotated->annotation_of &&
         source.i <= module_ninstrs(e->annotated->module) &&
         e->annotated->annotation_of[source.i] >= 0)

@@ -86,6 +86,9 @@ struct partitioned *partitioned_for(struct document *doc, const struct strategy 
  */
 struct propagation *increment_for(struct document *doc, const struct strategy *s,
                                   const struct propagation_options *o, struct tick *t);
+/* s, a copy of the current strategy, with one more annotation: what edit_annotate would make. */
+bool strategy_put(struct document *doc, struct strategy *s, const struct annotation *one,
+                  struct diag *d);
 void names_drop(struct document *doc);
 void move_drop(struct document *doc);
 

@@ -143,10 +143,41 @@ struct cost *strategy_cost(struct document *doc, const struct strategy *s, const
 struct trial {
     struct annotated *annotated;
     struct propagation *prop;
+    /* document_try_edit's: */
+    struct program *program;
+    struct arena arena; /* of the list */
+    struct collective *list;
+    int64_t n, total;
 };
 bool document_try(struct document *doc, int n, const struct annotation *list, struct trial *out,
                   struct tick *t, struct diag *d) MUST_CHECK;
+/* The same with one annotation put in as edit_annotate would, and the program partitioned. */
+bool document_try_edit(struct document *doc, const struct annotation *one, struct trial *out,
+                       struct tick *t, struct diag *d) MUST_CHECK;
 void trial_free(struct trial *t);
+
+/* ---- what would remove a collective (`blame`), remedy.c: found by trying ------------------------
+ */
+
+struct remedy {
+    struct annotation change;
+    bool gone;                     /* one collective less of this kind for this instruction */
+    int64_t bytes, ncollectives;   /* of the whole program with the change */
+    int64_t elsewhere;             /* bytes added to all that is not this collective; negative: saved */
+    int64_t changed;               /* instructions whose sharding changes */
+    int64_t arguments;             /* bytes of one device's arguments with the change */
+};
+
+struct remedies {
+    int64_t n;             /* tried, in the order of trial */
+    struct remedy *list;
+    int64_t best;          /* of those that remove it: least bytes, then arguments, then changes; -1: none */
+    bool stopped;          /* the bound was met: there were more to try */
+    int64_t arguments;     /* bytes of one device's arguments now */
+};
+/* collective: index in document_collectives' list. all: no bound on the work. */
+bool document_remedies(struct document *doc, int64_t collective, bool all, struct arena *a,
+                       struct remedies *out, struct tick *t, struct diag *d) MUST_CHECK;
 /* Whether propagation may give a sharding to this entry parameter, or to this leaf of the entry's
  * root (-1: to all of it); true for every other instruction. */
 bool document_may_change(struct document *doc, instr_id loaded, int64_t leaf);

@@ -55,6 +55,10 @@ void strategy_hash(const struct document *doc, struct strategy *s)
     h = mix(h, (uint64_t)p->replica_count);
     h = mix(h, (uint64_t)p->windowed_einsum_mib);
     h = mix(h, (uint64_t)p->windowed_total_bytes);
+    for (int k = 0; k < PASS_COUNT; k++)
+        h = mix(h, p->pass[k]);
+    h = mix(h, (uint64_t)(p->hoist + 2 * p->weight_update));
+    h = mix(h, (uint64_t)p->combine_mib);
     h = mix(h, (uint64_t)(p->all_gather + 2 * p->bidirectional + 4 * p->unroll +
                           8 * p->halo_always_on_lhs + 16 * p->choose_faster_windowed_einsum +
                           32 * p->full + 64 * p->best));
@@ -334,6 +338,13 @@ static bool put_annotations(struct document *doc, struct strategy *s, int n,
     s->specs = specs;
     s->nannotations = count;
     return ok;
+}
+
+bool strategy_put(struct document *doc, struct strategy *s, const struct annotation *one,
+                  struct diag *d)
+{
+    const char *typed = NULL;
+    return put_annotations(doc, s, 1, one, &typed, d);
 }
 
 bool edit_annotate(struct document *doc, int n, const struct annotation *list, const char *spec,

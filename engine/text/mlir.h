@@ -227,6 +227,7 @@ struct mlir {
     uint32_t nmetadata, nfrontend;
     VEC(struct attr) out;
     struct map used_names; /* computation and name -> taken */
+    struct map emitted;    /* computation and constant -> value */
 };
 
 #define MFAIL(r, at, len, ...)                                                                     \
@@ -284,6 +285,14 @@ static inline size_t mword(const char *p)
     while (mis(*q, MC_WORD))
         q++;
     return (size_t)(q - p);
+}
+/* The name of a value: `-` stands in it, too, but not the arrow. */
+static inline size_t mvalue_word(const char *p)
+{
+    size_t n = mword(p);
+    while (n && p[n] == '-' && mis(p[n + 1], MC_WORD))
+        n += 1 + mword(p + n + 1);
+    return n;
 }
 static inline bool mtext(const char *p, size_t n, const char *word)
 {

@@ -20,17 +20,28 @@ instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const
     return i;
 }
 
+/* %_12: what the printer writes for an instruction that has no name. */
+static bool is_nameless(const char *name, uint32_t n)
+{
+    if (n < 2 || name[0] != '_')
+        return false;
+    for (uint32_t i = 1; i < n; i++)
+        if (!mis(name[i], MC_DIGIT))
+            return false;
+    return true;
+}
+
 /* What `%5` of a dot is called: dot.5; `%arg0`, `%cst_1` keep their names. Two of one name in a
  * computation (of inlined regions): the later is named when printed. */
-static void give_name(struct mlir *r, struct instr *in, const char *name, uint32_t n)
+static void give_name(struct mlir *r, struct instr *in, enum op_kind op, const char *name, uint32_t n)
 {
     struct str s = STR_IN(&r->tmp);
-    if (in->name.i || n == 0 || n > 200)
+    if (in->name.i || n == 0 || n > 200 || is_nameless(name, n))
         return;
     if (mis(name[0], MC_DIGIT))
-        str_addf(&s, "%s.", op_name((enum op_kind)in->op));
+        str_addf(&s, "%s.", op_name(op));
     for (uint32_t i = 0; i < n; i++)
-        str_addc(&s, mis(name[i], MC_WORD) && name[i] != '$' ? name[i] : '_');
+        str_addc(&s, (mis(name[i], MC_WORD) && name[i] != '$') || name[i] == '-' ? name[i] : '_');
     name_id id = name_put(r->c, str_text(&s), s.n);
     uint64_t key = (uint64_t)r->comp.i << 32 | id.i, there;
     if (!r->used_names.arena)
@@ -47,14 +58,67 @@ void mset(struct mlir *r, uint32_t v, instr_id i)
     struct mval *x = mval(r, v);
     x->instr = i;
     x->comp = r->comp.i;
+    if (!x->name)
+        return;
+    /* What a region captures is called there as outside of it. */
+    const struct mop *def = x->def;
+    enum op_kind op = (enum op_kind)instr_at(r->m, i)->op;
+    if (def && (op == OP_PARAMETER || op == OP_GET_TUPLE_ELEMENT)) {
+        if (def->kind == M_HLO)
+            op = (enum op_kind)def->hlo;
+        else if (def->kind == M_IF)
+            op = OP_CONDITIONAL;
+        else if (def->kind == M_CALL)
+            op = OP_CALL;
+    }
+    give_name(r, instr_at(r->m, i), op, x->name, x->nname);
+}
+
+static size_t constant_size(const struct mlir *r, const struct mconst *k)
+{
+    const struct shape *s = shape_get(r->c, k->shape);
+    return k->elided ? 0 : (size_t)dtype_bytes(s->dtype) * (size_t)(k->splat ? s->count > 0 : s->count);
+}
+
+/* The same constant in the same computation, as an instruction; none: it is the first. */
+static instr_id emitted_before(struct mlir *r, uint32_t v)
+{
+    const struct mconst *k = mval(r, v)->cst;
+    size_t size = constant_size(r, k);
+    uint64_t key = hash_bytes(k->data ? k->data : "", size, (uint64_t)r->comp.i << 32 | (k->shape.i * 2u + k->splat)), at;
+    if (!r->emitted.arena)
+        map_init(&r->emitted, &r->tmp);
+    if (map_get(&r->emitted, key, &at)) {
+        const struct mval *x = mval(r, (uint32_t)at);
+        bool same = x->comp == r->comp.i && x->cst->shape.i == k->shape.i && x->cst->splat == k->splat &&
+                    !x->cst->elided && !k->elided && (size == 0 || memcmp(x->cst->data, k->data, size) == 0);
+        return same ? x->instr : (instr_id){ 0 };
+    }
+    map_put(&r->emitted, key, v);
+    return (instr_id){ 0 };
+}
+
+/* A value that turns out to be a constant that is there already. A splat's name is its scalar's. */
+static instr_id share_constant(struct mlir *r, uint32_t v, instr_id i)
+{
+    struct mval *x = mval(r, v);
+    struct instr *in = instr_at(r->m, i);
+    x->instr = i;
+    x->comp = r->comp.i;
+    if (in->op == OP_BROADCAST)
+        in = instr_at(r->m, in->operands[0]);
     if (x->name)
-        give_name(r, instr_at(r->m, i), x->name, x->nname);
+        give_name(r, in, (enum op_kind)in->op, x->name, x->nname);
+    return i;
 }
 
 static instr_id constant_instr(struct mlir *r, uint32_t v)
 {
     const struct mconst *k = mval(r, v)->cst;
     const struct shape *s = shape_get(r->c, k->shape);
+    instr_id before = emitted_before(r, v);
+    if (before.i)
+        return share_constant(r, v, before);
     const char *meta = r->metadata;
     uint32_t nmeta = r->nmetadata;
     struct mop *op = r->emitting;
@@ -80,7 +144,7 @@ static instr_id constant_instr(struct mlir *r, uint32_t v)
     if (spread) {
         struct attr a = attr_ints(r->m, ATTR_DIMENSIONS, 0, NULL);
         if (mval(r, v)->name)
-            give_name(r, instr_at(r->m, i), mval(r, v)->name, mval(r, v)->nname);
+            give_name(r, instr_at(r->m, i), OP_CONSTANT, mval(r, v)->name, mval(r, v)->nname);
         i = memit(r, OP_BROADCAST, k->shape, 1, &i, 1, &a);
     }
     r->metadata = meta;
@@ -148,7 +212,8 @@ void mspread(struct mlir *r, instr_id tuple, const struct mop *op)
         mval(r, op->result + k)->comp = r->comp.i;
     }
     if (op->nresults && mval(r, op->result)->name)
-        give_name(r, instr_at(r->m, tuple), mval(r, op->result)->name, mval(r, op->result)->nname);
+        give_name(r, instr_at(r->m, tuple), (enum op_kind)instr_at(r->m, tuple)->op, mval(r, op->result)->name,
+                  mval(r, op->result)->nname);
 }
 
 /* ---- elementwise and shape ops ----------------------------------------------------------------- */
@@ -336,7 +401,7 @@ static bool emit_while(struct mlir *r, struct mop *op, const instr_id *v)
     instr_id w = memit(r, OP_WHILE, instr_at(r->m, t)->shape, 1, &t, (int)r->out.n, r->out.v);
     mnum_attach_sharding(r, w);
     if (op->nresults && mval(r, op->result)->name)
-        give_name(r, instr_at(r->m, w), mval(r, op->result)->name, mval(r, op->result)->nname);
+        give_name(r, instr_at(r->m, w), OP_WHILE, mval(r, op->result)->name, mval(r, op->result)->nname);
     for (int64_t k = 0; k < result.n; k++) {
         uint32_t res = op->result + result.v[k];
         instr_id e = w;

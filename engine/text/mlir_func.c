@@ -96,7 +96,7 @@ static bool func_args(struct mlir *r, struct mfunc *fn, struct mregion *g)
             size_t n = 0;
             if (*r->p == '%') {
                 name = ++r->p;
-                n = mword(name);
+                n = mvalue_word(name);
                 r->p += n;
                 if (!mwant(r, ':', "':' behind the argument's name"))
                     return false;

@@ -144,7 +144,7 @@ static bool read_results(struct mlir *r)
     do {
         mskip(r);
         const char *name = r->p + 1;
-        size_t n = *r->p == '%' ? mword(name) : 0;
+        size_t n = *r->p == '%' ? mvalue_word(name) : 0;
         if (n == 0)
             return mexpected(r, "the name of a result");
         r->p = name + n;
@@ -428,7 +428,7 @@ static bool pretty_while(struct mlir *r, struct mop *op)
             const char *name = r->p + 1;
             if (*r->p != '%' || mword(name) == 0)
                 return mexpected(r, "a carried value, like %iterArg = %0");
-            r->p = name + mword(name);
+            r->p = name + mvalue_word(name);
             vec_push(&r->tmp, &names, name);
             if (!mwant(r, '=', "'='") || !use(r))
                 return false;
@@ -445,7 +445,7 @@ static bool pretty_while(struct mlir *r, struct mop *op)
         return MFAIL(r, at, 1, "%" PRId64 " types for %" PRId64 " carried values", r->shapes.n, names.n);
     for (int64_t i = 0; i < names.n; i++)
         if (!shape_same(r->c, r->shapes.v[i], mval(r, op->operands[i])->shape))
-            return MFAIL(r, names.v[i], mword(names.v[i]), "this value has another type than its initial "
+            return MFAIL(r, names.v[i], mvalue_word(names.v[i]), "this value has another type than its initial "
                          "value");
     mskip(r);
     if (mtext(r->p, mword(r->p), "attributes")) {
@@ -464,7 +464,7 @@ static bool pretty_while(struct mlir *r, struct mop *op)
     shape_id *shapes = arena_copy(&r->tmp, r->shapes.v, r->shapes.n, sizeof *r->shapes.v);
     struct mframe *f = mlir_push(r, op, FRAME_WHILE_COND, at);
     for (int64_t i = 0; i < names.n; i++) {
-        uint32_t v = mlir_define(r, names.v[i], mword(names.v[i]), shapes[i]);
+        uint32_t v = mlir_define(r, names.v[i], mvalue_word(names.v[i]), shapes[i]);
         mval(r, v)->region = f->region;
         if (i == 0)
             f->region->arg0 = v;
@@ -488,7 +488,7 @@ static bool opens_block(const struct mlir *r)
     if (*q != '%')
         return false;
     q++;
-    q += mword(q);
+    q += mvalue_word(q);
     while (*q == ' ')
         q++;
     return *q == ':';

@@ -4,6 +4,8 @@
  * used, or as private functions. Nesting is kept on a stack of our own. */
 #include "text/mlir_print.h"
 
+#include <stdlib.h>
+
 /* ---- regions and calls ------------------------------------------------------------------------- */
 
 /* Computations that are written as regions of the instruction; 0: it has none. */
@@ -60,6 +62,84 @@ static void indent(struct mprint *p)
         str_addc(p->out, ' ');
 }
 
+/* Arguments for a parameter: of a tuple one a leaf, called as what takes it out of the tuple is. */
+static struct leaf *arguments(struct mprint *p, comp_id c, instr_id param)
+{
+    shape_id s = instr_at(p->m, param)->shape;
+    const struct shape *v = shape_get(p->m->ir, s);
+    int64_t n = mp_leaves(p, s);
+    if (v->kind != SHAPE_TUPLE)
+        return mp_fresh(p, n, true, mp_name(p, param));
+    struct leaf *list = mp_fresh(p, n, true, NULL);
+    const struct computation *k = comp_at(p->m, c);
+    for (uint32_t j = 0; n == v->nelems && j < k->ninstrs; j++) {
+        const struct instr *in = instr_at(p->m, k->instrs[j]);
+        if (in->op != OP_GET_TUPLE_ELEMENT || in->operands[0].i != param.i)
+            continue;
+        int64_t at = instr_int(in, ATTR_INDEX, 0);
+        if (at >= 0 && at < n && !list[at].name)
+            list[at].name = mp_name(p, k->instrs[j]);
+    }
+    return list;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const instr_id *)a)->i, y = ((const instr_id *)b)->i;
+    return x < y ? -1 : x > y;
+}
+
+/* Constants, and the scalar and broadcast of a splat: the reader makes them where they are first used. */
+static bool is_lazy(const struct mprint *p, instr_id i)
+{
+    return instr_at(p->m, i)->op == OP_CONSTANT || p->splat[i.i].i;
+}
+
+struct order_list {
+    instr_id *v;
+    uint32_t n;
+    bool *done; /* by instruction, all of them */
+};
+
+static void order_push(struct order_list *l, instr_id i)
+{
+    if (l->done[i.i])
+        return;
+    l->done[i.i] = true;
+    l->v[l->n++] = i;
+}
+
+/* The order in which reading the text makes them again: as they were made, constants before their first
+ * use. Where a text named a value before it was made, the computation's order. */
+static const instr_id *written_order(struct mprint *p, comp_id c)
+{
+    const struct computation *k = comp_at(p->m, c);
+    instr_id *made = arena_copy(&p->tmp, k->instrs, k->ninstrs, sizeof *made);
+    struct order_list l = { ARENA_ARRAY(&p->tmp, instr_id, (int64_t)k->ninstrs + 1), 0, p->ordered };
+    bool sorted = true;
+    for (uint32_t j = 0; j < k->ninstrs; j++) {
+        const struct instr *in = instr_at(p->m, k->instrs[j]);
+        l.done[k->instrs[j].i] = false;
+        for (uint32_t o = 0; o < in->noperands; o++)
+            if (in->operands[o].i >= k->instrs[j].i)
+                return k->instrs;
+        sorted &= j == 0 || k->instrs[j - 1].i < k->instrs[j].i;
+    }
+    if (!sorted)
+        qsort(made, k->ninstrs, sizeof *made, by_id);
+    for (int lazy = 0; lazy < 2; lazy++)
+        for (uint32_t j = 0; j < k->ninstrs; j++) {
+            const struct instr *in = instr_at(p->m, made[j]);
+            if (!lazy && is_lazy(p, made[j]))
+                continue;
+            for (uint32_t o = 0; o < in->noperands && !lazy; o++)
+                if (is_lazy(p, in->operands[o]))
+                    order_push(&l, in->operands[o]);
+            order_push(&l, made[j]);
+        }
+    return l.v;
+}
+
 /* Begins region f->region of f->op: block arguments, or the operands themselves for branches. */
 static void open_region(struct mprint *p, int64_t at)
 {
@@ -67,7 +147,7 @@ static void open_region(struct mprint *p, int64_t at)
     comp_id c = f->list ? f->list[f->region] : f->regions[f->region];
     const struct instr *in = instr_at(p->m, f->op);
     const struct computation *k = comp_at(p->m, c);
-    struct frame sub = { .comp = c };
+    struct frame sub = { .comp = c, .mark = p->scoped.n, .order = written_order(p, c) };
     vec_push(&p->tmp, &p->stack, sub);
     if (in->op == OP_CONDITIONAL) {
         if (k->nparams == 1)
@@ -77,7 +157,7 @@ static void open_region(struct mprint *p, int64_t at)
     bool first = true;
     for (uint32_t i = 0; i < k->nparams; i++) {
         shape_id s = instr_at(p->m, k->params[i])->shape;
-        struct leaf *v = mp_fresh(p, mp_leaves(p, s), true);
+        struct leaf *v = arguments(p, c, k->params[i]);
         p->vals[k->params[i].i] = v;
         for (int64_t j = 0; j < mp_leaves(p, s); j++) {
             if (first)
@@ -98,12 +178,13 @@ static void put_results(struct mprint *p, instr_id i)
 {
     const struct instr *in = instr_at(p->m, i);
     int64_t n = mp_leaves(p, in->shape);
-    struct leaf *v = mp_fresh(p, n, false);
+    instr_id called = in->name.i || !p->splat[i.i].i ? i : p->splat[i.i];
+    struct leaf *v = mp_fresh(p, n, false, n ? mp_name(p, called) : NULL);
     p->vals[i.i] = v;
     indent(p);
     if (n == 0)
         return;
-    mp_sayf(p, "%v", v[0].num, "");
+    mp_leaf(p, (struct leaf){ v[0].name, v[0].num, -1 });
     if (n > 1)
         mp_sayf(p, ":", n, "");
     mp_say(p, " = ");
@@ -208,12 +289,26 @@ static void find_stretch(struct mprint *p, instr_id i)
     p->inside[r.i] = p->inside[b.i] = true;
 }
 
+/* A scalar constant and the nameless broadcast of it are one splat, as they were read. */
+static void find_splat(struct mprint *p, instr_id i)
+{
+    const struct instr *in = instr_at(p->m, i);
+    instr_id x = only_use_of(p, i, OP_CONSTANT);
+    if (!x.i || in->name.i || mp_sharding_of(p, i).i || in->frontend_len || instr_shape(p->m, i)->count < 2 ||
+        instr_shape(p->m, x)->rank || instr_at(p->m, x)->literal->elided)
+        return;
+    p->splat[i.i] = x;
+    p->inside[x.i] = true;
+}
+
 static void find_stretches(struct mprint *p)
 {
     int64_t n = (int64_t)module_ninstrs(p->m) + 1;
     p->uses = ARENA_ARRAY(&p->tmp, uint8_t, n);
     p->from = ARENA_ARRAY(&p->tmp, instr_id, n);
     p->inside = ARENA_ARRAY(&p->tmp, bool, n);
+    p->splat = ARENA_ARRAY(&p->tmp, instr_id, n);
+    p->ordered = ARENA_ARRAY(&p->tmp, bool, n);
     for (uint32_t c = 1; c <= module_ncomps(p->m); c++) {
         const struct computation *k = comp_at(p->m, (comp_id){ c });
         for (uint32_t j = 0; j < k->ninstrs; j++) {
@@ -227,8 +322,10 @@ static void find_stretches(struct mprint *p)
     for (uint32_t c = 1; c <= module_ncomps(p->m); c++) {
         const struct computation *k = comp_at(p->m, (comp_id){ c });
         for (uint32_t j = 0; j < k->ninstrs; j++)
-            if (instr_at(p->m, k->instrs[j])->op == OP_BROADCAST)
+            if (instr_at(p->m, k->instrs[j])->op == OP_BROADCAST) {
                 find_stretch(p, k->instrs[j]);
+                find_splat(p, k->instrs[j]);
+            }
     }
 }
 
@@ -306,6 +403,46 @@ static bool plumbing(struct mprint *p, instr_id i)
     return false;
 }
 
+/* The operation of two scalars that a reducer consists of, when `applies` can say it: one value, and
+ * nothing in it has a name of its own that would be lost. */
+static const char *applied_name(const struct mprint *p, const struct instr *in)
+{
+    const struct attr *a = in->op == OP_REDUCE && in->noperands == 2 ? instr_attr(in, ATTR_TO_APPLY) : NULL;
+    if (!a)
+        return NULL;
+    const struct computation *k = comp_at(p->m, a->comp);
+    const struct instr *root = instr_at(p->m, k->root);
+    if (k->ninstrs != 3 || k->nparams != 2 || !op_is_elementwise_binary((enum op_kind)root->op) || root->noperands != 2)
+        return NULL;
+    for (uint32_t j = 0; j < 3; j++)
+        if (instr_at(p->m, k->instrs[j])->name.i || instr_at(p->m, k->instrs[j])->sharding.i)
+            return NULL;
+    if (root->operands[0].i != k->params[0].i || root->operands[1].i != k->params[1].i)
+        return NULL;
+    const char *name = mp_stablehlo_name((enum op_kind)root->op);
+    return name && name[0] && !strchr(name, '.') && root->op != OP_COMPARE ? name : NULL;
+}
+
+/* %r = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [0] : .. */
+static void put_applied(struct mprint *p, instr_id i, const char *name)
+{
+    const struct instr *in = instr_at(p->m, i);
+    int n;
+    const int64_t *dims = instr_ints(in, ATTR_DIMENSIONS, &n);
+    put_results(p, i);
+    mp_say(p, "stablehlo.reduce(");
+    mp_leaf(p, p->vals[in->operands[0].i][0]);
+    mp_say(p, " init: ");
+    mp_leaf(p, p->vals[in->operands[1].i][0]);
+    mp_say(p, ") applies stablehlo.");
+    mp_say(p, name);
+    mp_say(p, " across dimensions = [");
+    for (int k = 0; k < n; k++)
+        mp_sayf(p, k ? ", " : "", dims[k], "");
+    mp_say(p, "]");
+    end_op(p, i);
+}
+
 static void put_instr(struct mprint *p, instr_id i, int64_t at)
 {
     const struct instr *in = instr_at(p->m, i);
@@ -333,11 +470,16 @@ static void put_instr(struct mprint *p, instr_id i, int64_t at)
         mp_say(p, "\n");
         return;
     }
-    if (in->op == OP_CONSTANT) {
+    if (in->op == OP_CONSTANT || p->splat[i.i].i) {
         put_results(p, i);
         mp_constant(p, i);
         mp_location(p, i);
         mp_say(p, "\n");
+        return;
+    }
+    const char *applied = applied_name(p, in);
+    if (applied) {
+        put_applied(p, i, applied);
         return;
     }
     /* A sharding on what changes nothing: the parser would drop it with the operation. */
@@ -406,7 +548,7 @@ static void put_return(struct mprint *p, comp_id c, bool func)
 
 static void put_body(struct mprint *p, comp_id c)
 {
-    struct frame f = { .comp = c };
+    struct frame f = { .comp = c, .mark = p->scoped.n, .order = written_order(p, c) };
     p->stack.n = 0;
     vec_push(&p->tmp, &p->stack, f);
     while (p->stack.n && !p->failed) {
@@ -414,10 +556,11 @@ static void put_body(struct mprint *p, comp_id c)
         struct frame *t = &p->stack.v[at];
         const struct computation *k = comp_at(p->m, t->comp);
         if (t->k < k->ninstrs) {
-            put_instr(p, k->instrs[t->k++], at);
+            put_instr(p, t->order[t->k++], at);
             continue;
         }
         put_return(p, t->comp, at == 0);
+        mp_leave(p, t->mark);
         p->stack.n--;
         if (at == 0)
             return;
@@ -435,16 +578,58 @@ static void put_body(struct mprint *p, comp_id c)
 
 /* ---- functions --------------------------------------------------------------------------------- */
 
-static void arg_attrs(struct mprint *p, instr_id i, int64_t leaf, bool tuple)
+/* Text of an entry of the header, or NULL. */
+static const char *header_value(const struct module *m, const char *key, size_t *n)
+{
+    for (int64_t k = 0; k < m->nheader; k++)
+        if (!strcmp(name_text(m->ir, m->header[k].key), key) && m->header[k].text) {
+            *n = m->header[k].len;
+            return m->header[k].text;
+        }
+    return NULL;
+}
+
+/* Which memory an argument may give away: { {0}: (2, {}, may-alias) } is output 0 in argument 2's,
+ * { (1, {}) } argument 1's for any. out: -1 none, -2 any, else the output. */
+static void read_donations(const struct module *m, const char *key, int64_t nparams, int64_t *out)
+{
+    size_t n;
+    const char *s = header_value(m, key, &n);
+    bool donor = !strcmp(key, "buffer_donor");
+    int64_t output = 0, param;
+    for (size_t k = 0; s && k < n; k++) {
+        size_t used = s[k] == '{' ? parse_i64(s + k + 1, n - k - 1, &output) : 0;
+        if (s[k] == '{' && k + 2 < n && s[k + 1] == '}' && s[k + 2] == ':')
+            output = 0; /* the only output */
+        k += used;
+        if (s[k] != '(' || !(used = parse_i64(s + k + 1, n - k - 1, &param)) || param < 0 || param >= nparams)
+            continue;
+        k += used;
+        bool whole = n - k > 4 && !memcmp(s + k + 1, ", {}", 4); /* a leaf of a tuple has no words here */
+        if (whole && out[param] == -1)
+            out[param] = donor ? -2 : output;
+        while (k < n && s[k] != ')')
+            k++;
+    }
+}
+
+static void arg_attrs(struct mprint *p, instr_id i, int64_t leaf, bool tuple, int64_t donated)
 {
     sharding_id s = mp_sharding_of(p, i);
-    if (!s.i)
+    if (!s.i && donated == -1)
         return;
     const struct sharding *h = sharding_get(p->m->ir->shardings, s);
     if (tuple && h->kind == SHARDING_TUPLE)
         s = h->elems[leaf];
     mp_say(p, " {");
-    mp_sharding(p, i, s, !tuple);
+    if (donated == -2)
+        mp_say(p, "jax.buffer_donor = true");
+    else if (donated >= 0)
+        mp_sayf(p, "tf.aliasing_output = ", donated, " : i32");
+    if (s.i) {
+        mp_say(p, donated == -1 ? "" : ", ");
+        mp_sharding(p, i, s, !tuple);
+    }
     mp_say(p, "}");
 }
 
@@ -455,9 +640,16 @@ static void put_func(struct mprint *p, comp_id c)
     mp_say(p, entry ? "  func.func public " : "  func.func private ");
     put_symbol(p, comp_name(p, c));
     mp_say(p, "(");
+    int64_t *donated = ARENA_ARRAY(&p->tmp, int64_t, (int64_t)k->nparams + 1);
+    for (uint32_t i = 0; i < k->nparams; i++)
+        donated[i] = -1;
+    if (entry) {
+        read_donations(p->m, "input_output_alias", k->nparams, donated);
+        read_donations(p->m, "buffer_donor", k->nparams, donated);
+    }
     for (uint32_t i = 0; i < k->nparams; i++) {
         shape_id s = instr_at(p->m, k->params[i])->shape;
-        struct leaf *v = mp_fresh(p, mp_leaves(p, s), true);
+        struct leaf *v = arguments(p, c, k->params[i]);
         p->vals[k->params[i].i] = v;
         for (int64_t j = 0; j < mp_leaves(p, s); j++) {
             mp_say(p, first ? "" : ", ");
@@ -465,7 +657,8 @@ static void put_func(struct mprint *p, comp_id c)
             mp_leaf(p, v[j]);
             mp_say(p, ": ");
             mp_type(p, shape_leaf(p->m->ir, s, j));
-            arg_attrs(p, k->params[i], j, shape_get(p->m->ir, s)->kind == SHAPE_TUPLE);
+            bool tuple = shape_get(p->m->ir, s)->kind == SHAPE_TUPLE;
+            arg_attrs(p, k->params[i], j, tuple, tuple ? -1 : donated[i]);
             mp_location(p, k->params[i]);
         }
     }
@@ -483,6 +676,7 @@ static void put_func(struct mprint *p, comp_id c)
     }
     mp_say(p, ") {\n");
     put_body(p, c);
+    mp_leave(p, 0);
     mp_say(p, "  }\n");
 }
 
@@ -520,6 +714,7 @@ bool mlir_print(const struct module *m, const struct mlir_print_options *o, stru
 {
     struct mprint p = { .m = m, .o = o, .out = out, .d = d };
     arena_open(&p.tmp);
+    map_init(&p.taken, &p.tmp);
     bool ok = print_module(&p);
     arena_close(&p.tmp);
     return ok;

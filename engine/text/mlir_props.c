@@ -91,18 +91,61 @@ void mp_result_types(struct mprint *p, shape_id s)
 
 void mp_leaf(struct mprint *p, struct leaf v)
 {
-    mp_sayf(p, v.arg ? "%arg" : "%v", v.num, "");
+    if (v.name) {
+        str_addc(p->out, '%');
+        str_adds(p->out, v.name);
+    } else {
+        mp_sayf(p, "%_", v.num, "");
+    }
     if (v.index >= 0)
         mp_sayf(p, "#", v.index, "");
 }
 
-struct leaf *mp_fresh(struct mprint *p, int64_t n, bool args)
+struct leaf *mp_fresh(struct mprint *p, int64_t n, bool args, const char *name)
 {
     struct leaf *v = ARENA_ARRAY(&p->tmp, struct leaf, n + 1);
     for (int64_t k = 0; k < n; k++)
-        v[k] = (struct leaf){ args ? p->next++ : p->next, args || n == 1 ? -1 : (int32_t)k, args };
+        v[k] = (struct leaf){ name, args ? p->next++ : p->next, args || n == 1 ? -1 : (int32_t)k };
     p->next += !args;
     return v;
+}
+
+static bool is_value_name(const char *s, size_t n)
+{
+    if (n == 0 || n > 200 || (s[0] >= '0' && s[0] <= '9') || s[n - 1] == '-')
+        return false;
+    bool digits = s[0] == '_' && n > 1; /* %_12 has a meaning of its own */
+    for (size_t i = 0; i < n; i++) {
+        char c = s[i];
+        bool digit = c >= '0' && c <= '9';
+        digits &= i == 0 || digit;
+        if (!digit && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && c != '_' && c != '.' && c != '-')
+            return false;
+        if (c == '-' && i + 1 < n && s[i + 1] == '-')
+            return false;
+    }
+    return !digits;
+}
+
+const char *mp_name(struct mprint *p, instr_id i)
+{
+    name_id id = instr_at(p->m, i)->name;
+    if (!id.i)
+        return NULL;
+    const char *s = name_text(p->m->ir, id);
+    size_t n = name_len(p->m->ir, id);
+    uint64_t key = hash_bytes(s, n, 3), there;
+    if (!is_value_name(s, n) || (map_get(&p->taken, key, &there) && there))
+        return NULL;
+    map_put(&p->taken, key, 1);
+    vec_push(&p->tmp, &p->scoped, key);
+    return s;
+}
+
+void mp_leave(struct mprint *p, int64_t mark)
+{
+    while (p->scoped.n > mark)
+        map_put(&p->taken, p->scoped.v[--p->scoped.n], 0);
 }
 
 void mp_operand_leaves(struct mprint *p, const struct instr *in, uint32_t from)
@@ -510,7 +553,8 @@ void mp_constant(struct mprint *p, instr_id i)
 {
     const struct instr *in = instr_at(p->m, i);
     const struct shape *s = shape_get(p->m->ir, in->shape);
-    const struct literal *l = in->literal;
+    bool splat = p->splat[i.i].i;
+    const struct literal *l = splat ? instr_at(p->m, p->splat[i.i])->literal : in->literal;
     if (!l || s->kind != SHAPE_ARRAY) {
         mp_refuse(p, i, "it is no array");
         return;
@@ -525,8 +569,12 @@ void mp_constant(struct mprint *p, instr_id i)
     mp_say(p, " dense<");
     int64_t at[64] = { 0 };
     bool complex = dtype_kind(s->dtype) == DTYPE_KIND_COMPLEX;
-    for (int64_t k = 0; k < s->count; k++) {
+    for (int64_t k = 0; k < (splat ? 1 : s->count); k++) {
         int open = 0;
+        if (splat) {
+            complex ? complex_value(p, l, 0, s->dtype) : one_value(p, l, 0);
+            break;
+        }
         for (int d = s->rank - 1; d >= 0 && at[d] == 0; d--)
             open++;
         mp_say(p, k ? ", " : "");

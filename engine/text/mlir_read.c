@@ -333,9 +333,7 @@ bool mlir_use(struct mlir *r, uint32_t *out)
     if (*r->p != '%')
         return mexpected(r, "a value, like %0");
     const char *name = ++r->p;
-    size_t n = mword(name);
-    while (name[n] == '-' && mis(name[n + 1], MC_WORD))
-        n += 1 + mword(name + n + 1);
+    size_t n = mvalue_word(name);
     if (n == 0)
         return mexpected(r, "a value's name");
     r->p += n;
@@ -425,7 +423,7 @@ bool mlir_block_args(struct mlir *r, struct mregion *g)
         if (*r->p != '%')
             return mexpected(r, "an argument, like %arg0: tensor<8xf32>");
         const char *name = ++r->p;
-        size_t n = mword(name);
+        size_t n = mvalue_word(name);
         r->p += n;
         shape_id shape;
         const char *loc;

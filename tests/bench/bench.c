@@ -93,6 +93,20 @@ static int bench_file(const char *path)
     const struct collective *list;
     ok = ok && document_collectives(doc, &list, &ncomms, &total, NULL, d);
     double t3 = now();
+    const struct cost_plan *plan;
+    const struct memory *memory;
+    ok = ok && document_memory(doc, &plan, &memory, NULL, d);
+    double t4 = now(), step = 0;
+    struct source chip = { .name = "tpu-v3" };
+    chip.text = hardware_text(chip.name, &chip.len);
+    struct hardware *hw = hardware_read(&chip, d);
+    struct cost *cost = ok && hw ? strategy_cost(doc, document_strategy(doc), hw, 0, NULL, OVERLAP_NONE, NULL, d) : NULL;
+    double t5 = now();
+    ok = ok && cost;
+    if (cost)
+        step = cost->step;
+    cost_free(cost);
+    hardware_free(hw);
     if (!ok) {
         complain(d);
         return 1;
@@ -100,9 +114,10 @@ static int bench_file(const char *path)
     const char *base = strrchr(path, '/');
     double us = 1e6 * read / (double)n;
     printf("%-38s %7" PRId64 " instr  read %6.3f us each (%4.1f x XLA's 5 us; bar 10)  %6.1f MB over the text"
-           "  load %6.0f ms  propagate %6.0f ms  partition+comms %6.0f ms  %" PRId64 " collectives\n",
+           "  load %6.0f ms  propagate %6.0f ms  partition+comms %6.0f ms  %" PRId64 " collectives"
+           "  memory %5.0f ms + cost %5.0f ms (bar 500 at 221,000)  %.3g s a step, %.1f GB at the peak\n",
            base ? base + 1 : path, n, us, 5.0 / us, (double)kb / 1024, 1e3 * (t1 - t0), 1e3 * (t2 - t1),
-           1e3 * (t3 - t2), ncomms);
+           1e3 * (t3 - t2), ncomms, 1e3 * (t4 - t3), 1e3 * (t5 - t4), step, (double)memory->peak / 1e9);
     document_free(doc);
     diag_free(d);
     source_free(src);

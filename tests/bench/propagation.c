@@ -20,6 +20,14 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Of this thread's processor: edits and questions are too short to be measured beside others' work. */
+static double busy(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void complain(const struct diag *d)
 {
     struct arena a = { 0 };
@@ -32,7 +40,7 @@ static void complain(const struct diag *d)
 }
 
 struct pass_figures {
-    double best; /* seconds */
+    double best, busy; /* seconds, of the clock and of the processor */
     int64_t visits, sweeps;
     uint32_t writes, instrs;
     int64_t bytes; /* of the propagation: history and tables */
@@ -47,15 +55,17 @@ static bool time_pass(const struct module *m, bool unrecorded, struct pass_figur
                                      .to_parameters = m->to_parameters,
                                      .unrecorded = unrecorded };
     double until = now() + 0.7;
-    out->best = 1e9;
+    out->best = out->busy = 1e9;
     for (int round = 0; round < 3 || (now() < until && round < 200); round++) {
         struct graph *g = graph_prepare(m, true, NULL, d);
-        double t = now();
+        double t = now(), b = busy();
         struct propagation *p = g ? propagate(g, &o, NULL, d) : NULL;
         t = now() - t;
+        b = busy() - b;
         if (!p)
             return false;
         out->best = t < out->best ? t : out->best;
+        out->busy = b < out->busy ? b : out->busy;
         out->visits = p->visits;
         out->sweeps = p->iterations;
         out->writes = p->nwrites;
@@ -78,11 +88,11 @@ static double time_why(struct document *doc)
             struct arena a = { 0 };
             struct why_step *steps;
             struct why_candidate *list;
-            double t = now();
+            double t = busy();
             int k = why_chain(p, (instr_id){ i }, -1, &a, &steps);
             if (k > 0)
                 (void)why_candidates(p, (instr_id){ i }, &steps[0].write, &a, &list);
-            t = now() - t;
+            t = busy() - t;
             best = t < best ? t : best;
             arena_free(&a);
         }
@@ -111,9 +121,9 @@ static void time_edit(struct document *doc, const struct annotation *a, struct e
     const struct propagation *before = document_propagation(doc, NULL, NULL);
     if (!edit_annotate(doc, 1, a, "x", "edit", NULL))
         return;
-    double t = now();
+    double t = busy();
     const struct propagation *p = document_propagation(doc, NULL, NULL);
-    t = now() - t;
+    t = busy() - t;
     if (!p)
         return;
     f->edits++;
@@ -202,10 +212,10 @@ static int bench(const char *path, double xla_us, const char *name)
     printf("  %s: %" PRIu32 " instructions, %.2f ms", name, with.instrs, 1e3 * with.best);
     if (xla_us > 0)
         printf(", XLA %.2f ms: %.1f x (bar 20)", xla_us / 1e3, xla_us / 1e6 / with.best);
-    printf("; %.0f ns a visit, %.2f visits an instruction, %" PRId64 " sweeps\n", 1e9 * with.best / (double)with.visits,
+    printf("; %.0f ns a visit, %.2f visits an instruction, %" PRId64 " sweeps\n", 1e9 * with.busy / (double)with.visits,
            (double)with.visits / with.instrs, with.sweeps);
     printf("    history        %" PRIu32 " changes of %zu bytes (bar 32), %.0f %% of the time (bar 30)\n", with.writes,
-           sizeof(struct prop_write), 100 * (with.best - without.best) / with.best);
+           sizeof(struct prop_write), 100 * (with.busy - without.busy) / with.busy);
     printf("    why            slowest of 300: %.2f ms (bar 5)\n", time_why(doc));
     time_edits(doc, false, 40, &any);
     say_edits("edits", &any);

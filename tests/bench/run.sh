@@ -27,6 +27,14 @@ echo "commands on $(basename "$model"), 10,105 instructions (bar 100 ms each at 
         echo "time $c"
     done
 } | "$build/gspmd" -q -n "$model" 2>&1 | awk '/^== /{name=substr($0,4)} /^note: .* ms$/{printf "  %-30s %s %s\n", name, $2, $3}'
+# 1,024 strategies of a training step of 4,668 instructions, on two cores: wall and processor time
+w='[stage,_,data,_]|[stage,_,_,data]|[_,_,data,stage]|-'
+echo "sweep of 1,024 strategies of 4,668 instructions (bar 10 s on two idle cores):"
+(
+    "$build/gspmd" -q -n -c "mesh stage=8; set threads=2; time sweep mesh=stage,data Arg_5.6:$w Arg_6.7:$w Arg_7.8:$w Arg_8.9:$w | head -1" \
+        "$inputs/paper/t5_6p47B_gpipe_16mb.hlo.gz" 2>&1
+    times | sed -n '2s/^/  processor time of both: /p'
+)
 exec "$build/bench" models/transformer_layer.hlo \
     "$inputs"/paper_train_unrolled24_16x8.hlo.gz "$inputs"/gpt_unrolled12_real.hlo.gz \
     "$inputs"/gpt_unrolled24_real.hlo.gz "$inputs"/gpt3_unrolled96_real.hlo.gz \

@@ -23,6 +23,7 @@ struct one_case {
     const char *raw;    /* its text, unpacked; "" when it cannot be unpacked */
     size_t nraw;
     bool is_mlir;
+    bool best;          /* the case wants less than XLA sends: partitioner=best */
     struct arena arena;
     const char *field;  /* of expect, now judged */
     VEC(const char *) wrong;

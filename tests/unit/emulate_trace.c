@@ -223,6 +223,65 @@ static void a_full_record_says_so(void **state)
     ran_free(&x);
 }
 
+/* L devices in a row, each for one stage: device d has work in turns d .. d + busy_turns - 1 of the loop,
+ * then hands on what it has. busy_turns: M microbatches (GPipe), M times the stages of a device
+ * (circular: the last one's results come round to the first). */
+static const char *pipeline_text(struct arena *a, int64_t stages, int64_t busy_turns)
+{
+    struct str s = STR_IN(a), pairs = STR_IN(a);
+    for (int64_t d = 0; d < stages; d++)
+        str_addf(&pairs, "%s{%" PRId64 ",%" PRId64 "}", d ? "," : "", d, (d + 1) % stages);
+    str_addf(&s,
+             "HloModule pipe, num_partitions=%" PRId64 "\n"
+             "work { x = f32[64,512] parameter(0)\n w = f32[512,512] constant({...})\n"
+             " ROOT y = f32[64,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"
+             "rest { ROOT x = f32[64,512] parameter(0) }\n"
+             "body { t = (s32[], f32[64,512]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+             " x = f32[64,512] get-tuple-element(t), index=1\n u = u32[] partition-id()\n d = s32[] convert(u)\n"
+             " n = s32[] constant(%" PRId64 ")\n end = s32[] add(d, n)\n"
+             " p = pred[] compare(i, d), direction=GE\n q = pred[] compare(i, end), direction=LT\n has = pred[] and(p, q)\n"
+             " y = f32[64,512] conditional(has, x, x), true_computation=work, false_computation=rest\n"
+             " z = f32[64,512] collective-permute(y), channel_id=1, source_target_pairs={%s}\n"
+             " one = s32[] constant(1)\n j = s32[] add(i, one)\n ROOT o = (s32[], f32[64,512]) tuple(j, z) }\n",
+             stages, busy_turns, str_text(&pairs));
+    str_addf(&s,
+             "cond { t = (s32[], f32[64,512]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+             " k = s32[] constant(%" PRId64 ")\n ROOT p = pred[] compare(i, k), direction=LT }\n"
+             "ENTRY e {\n x = f32[64,512] parameter(0)\n z = s32[] constant(0)\n t = (s32[], f32[64,512]) tuple(z, x)\n"
+             " w = (s32[], f32[64,512]) while(t), condition=cond, body=body\n"
+             " ROOT r = f32[64,512] get-tuple-element(w), index=1\n}\n",
+             busy_turns + stages - 1);
+    return str_text(&s);
+}
+
+/* Ticks of the stages' products, per device, and of a whole turn, tell the share that is idle. */
+static void pipelines_idle_as_the_formula_says(void **state)
+{
+    (void)state;
+    static const int64_t cases[][3] = { { 2, 4, 1 }, { 4, 4, 1 }, { 4, 12, 1 }, { 8, 8, 1 }, { 4, 4, 3 }, { 8, 8, 2 } };
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        struct arena a = { 0 };
+        struct trace t = { 0 };
+        int64_t stages = cases[k][0], turns = cases[k][1] * cases[k][2];
+        struct ran x = run_text(pipeline_text(&a, stages, turns),
+                                (struct run_options){ .ndevices = stages, .trace = &t });
+        if (!x.ok)
+            fail_msg("%s", first_error(x.d));
+        /* All turns take as long as one with work in it: what is not computing or sending is idle. */
+        double want = (double)(stages - 1) / (double)(turns + stages - 1), idle = 0, busy = 0;
+        for (int64_t d = 0; d < stages; d++) {
+            idle += (double)t.waiting[d];
+            busy += (double)t.computing[d];
+        }
+        double share = idle / (idle + busy);
+        if (fabs(share - want) > 0.02)
+            fail_msg("%d stages, %d turns: idle share %g, not %g", (int)stages, (int)turns, share, want);
+        trace_free(&t);
+        ran_free(&x);
+        arena_free(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +290,7 @@ int main(void)
         cmocka_unit_test(tree_takes_logarithmic_rounds),
         cmocka_unit_test(the_record_does_not_depend_on_workers),
         cmocka_unit_test(a_full_record_says_so),
+        cmocka_unit_test(pipelines_idle_as_the_formula_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

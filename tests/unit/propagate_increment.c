@@ -14,8 +14,8 @@ static uint32_t random_below(uint32_t n)
 }
 
 struct tally {
-    int files, edits, increments, changed, writes_differ;
-    int64_t visits, differing, scratch;
+    int files, edits, failed, increments, changed, writes_differ;
+    int64_t visits, differing, scratch, rules[RULE_ANNOTATION_OPERAND + 1];
 };
 
 /* ---- comparing --------------------------------------------------------------------------------------- */
@@ -52,7 +52,6 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
     assert_int_equal(a->iterations, b->iterations);
     assert_int_equal(a->changed, b->changed);
     assert_memory_equal(a->mount->count, b->mount->count, sizeof a->mount->count);
-    assert_int_equal(a->mount->setup.n, b->mount->setup.n);
 }
 
 static bool no_spmd;
@@ -104,6 +103,43 @@ static sharding_id random_sharding(struct bed *b, const struct shape *shape, int
     return bed_sharding(b, str_text(&s), s.n);
 }
 
+/* Any sharding that an instruction may carry: also unknown, of one device, manual, tuples of these. */
+static sharding_id any_sharding(struct bed *b, const struct instr *ins, int64_t devices)
+{
+    struct shardings *t = b->ir->shardings;
+    const struct shape *shape = shape_get(b->ir, ins->shape);
+    if (shape->kind == SHAPE_TUPLE) {
+        sharding_id *leaves = ARENA_ARRAY(&b->arena, sharding_id, shape->nleaves + 1);
+        for (int64_t k = 0; k < shape->nleaves; k++) {
+            const struct shape *leaf = shape_get(b->ir, shape_leaf(b->ir, ins->shape, k));
+            leaves[k] = leaf->kind != SHAPE_ARRAY || random_below(2) ? sharding_replicated(t) : random_sharding(b, leaf, devices);
+            if (random_below(6) == 0)
+                leaves[k] = sharding_unknown(t);
+        }
+        return shape->nleaves ? sharding_tuple(t, shape->nleaves, leaves) : sharding_tuple_of(t, 1, sharding_replicated(t));
+    }
+    if (shape->kind != SHAPE_ARRAY)
+        return sharding_replicated(t);
+    switch (random_below(24)) {
+    case 0:
+        return sharding_unknown(t);
+    case 1:
+        return sharding_maximal(t, random_below(2));
+    case 2:
+        return ins->op == OP_CUSTOM_CALL ? random_sharding(b, shape, devices) : sharding_manual(t);
+    default:
+        return random_sharding(b, shape, devices);
+    }
+}
+
+/* Which edits make sense: what carries notes would lose them, a Sharding call has a sharding, and what
+ * borders a manual region keeps it. */
+static bool may_edit(const struct module *m, instr_id i)
+{
+    const struct instr *ins = instr_at(m, i);
+    return !(ins->note && ins->note->leaves) && strncmp(instr_target(m, ins), "SPMD", 4) != 0;
+}
+
 /* As annotate() does for shard and unshard. */
 static void hold_parameter(struct module *m, instr_id i)
 {
@@ -143,14 +179,13 @@ static void run_edits(struct bed *b, int n, struct tally *t)
             bool twice = false;
             for (int j = 0; j < chosen; j++)
                 twice = twice || edits[j].loaded.i == x.loaded.i;
-            bool called = ins->comp.i != m->entry.i && (ins->op == OP_PARAMETER || instr_is_root(m, x.loaded));
-            if (twice || called || instr_shape(m, x.loaded)->kind != SHAPE_ARRAY || ins->op == OP_CUSTOM_CALL ||
-                (ins->note && ins->note->leaves))
+            if (twice || !may_edit(m, x.loaded))
                 continue;
             x.was = ins->sharding;
-            x.is = x.was.i && random_below(2) ? (sharding_id){ 0 } : random_sharding(b, instr_shape(m, x.loaded), devices);
+            x.is = x.was.i && random_below(2) ? (sharding_id){ 0 } : any_sharding(b, ins, devices);
+            if (!x.is.i && strcmp(instr_target(m, ins), "Sharding") == 0)
+                continue;
             ins->sharding = x.is;
-            ins->note = NULL;
             if (x.is.i && random_below(2))
                 hold_parameter(m, x.loaded);
             edits[chosen++] = x;
@@ -162,9 +197,17 @@ static void run_edits(struct bed *b, int n, struct tally *t)
         struct propagation *scratch = from_scratch(m, b->prepare, b->diag);
         struct propagation *step = propagate_increment(now, chosen, edits, &o, NULL);
         t->edits++;
-        assert_non_null(scratch);
+        if (!scratch) { /* P-72, or flags that do not fit */
+            assert_null(step);
+            for (int k = 0; k < chosen; k++)
+                instr_at(m, edits[k].loaded)->sharding = edits[k].was;
+            t->failed++;
+            continue;
+        }
         if (step) {
             t->increments++;
+            for (uint32_t k = 0; k < scratch->nwrites; k++)
+                t->rules[scratch->writes[k].rule]++;
             t->changed += step->nwrites != now->nwrites || memcmp(step->final, now->final, (module_ninstrs(now->graph->module) + 1) * sizeof *now->final);
             t->visits += step->visits;
             t->differing += step->differing;
@@ -183,8 +226,12 @@ static void run_edits(struct bed *b, int n, struct tally *t)
 
 static void say(const char *what, const struct tally *t)
 {
-    print_message("%s: %d modules, %d edits, %d incremental, %d changed something; visits %lld (differing %lld) instead of %lld\n", what,
-                  t->files, t->edits, t->increments, t->changed, (long long)t->visits, (long long)t->differing, (long long)t->scratch);
+    print_message("%s: %d modules, %d edits, %d of them refused by the pass, %d incremental, %d changed something; visits %lld (differing %lld) instead of %lld\n", what,
+                  t->files, t->edits, t->failed, t->increments, t->changed, (long long)t->visits, (long long)t->differing, (long long)t->scratch);
+    print_message("writes by rule:");
+    for (int r = RULE_ANNOTATION; r <= RULE_ANNOTATION_OPERAND; r++)
+        print_message(" %lld", (long long)t->rules[r]);
+    print_message("\n");
 }
 
 static void test_dumps(void **state)
@@ -228,6 +275,7 @@ static void test_dumps(void **state)
 struct maker {
     struct str *s;
     int next;        /* number of the next instruction */
+    bool special;    /* open dimensions, manual regions, shard groups */
     int square[64], n; /* f32[8,8] values of the computation in the making */
 };
 
@@ -246,9 +294,57 @@ static void add_value(struct maker *k)
     k->next++;
 }
 
+static const char *partly(uint32_t k)
+{
+    static const char *const list[] = { "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,2,4]<=[8] last_tile_dim_replicate}",
+                                        "{devices=[1,4,2]<=[8] last_tile_dim_replicate}", "{replicated}" };
+    return list[k % COUNTOF(list)];
+}
+
+static const char *open_dims(uint32_t k)
+{
+    static const char *const list[] = { ", backend_config=\"unspecified_dims=[1]\"", ", backend_config=\"unspecified_dims=[0]\"",
+                                        ", backend_config=\"unspecified_dims=[0,1]\"", "" };
+    return list[k % COUNTOF(list)];
+}
+
+#define CALL(target) "custom-call(v%d), custom_call_target=\"" target "\", sharding=%s%s\n"
+
+/* Open dimensions, alone or at the border of a manual region; shard groups. */
+static void make_special(struct maker *k, int a)
+{
+    int i = k->next;
+    uint32_t open = random_below(4), other = random_below(5) ? open : random_below(4);
+    switch (random_below(3)) {
+    case 0:
+        str_addf(k->s, " v%d = f32[8,8] " CALL("Sharding"), i, a, partly(random_below(4)), open_dims(open));
+        break;
+    case 1:
+        str_addf(k->s, " v%d = f32[8,8] " CALL("Sharding"), i, a, partly(random_below(3)), open_dims(open));
+        str_addf(k->s, " v%d = f32[4,8] " CALL("SPMDFullToShardShape"), i + 1, i, "{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}",
+                 open_dims(other));
+        str_addf(k->s, " v%d = f32[4,8] negate(v%d)\n", i + 2, i + 1);
+        str_addf(k->s, " v%d = f32[4,8] " CALL("Sharding"), i + 3, i + 2, "{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}",
+                 open_dims(open));
+        str_addf(k->s, " v%d = f32[8,8] " CALL("SPMDShardToFullShape"), i + 4, i + 3, partly(random_below(3)), open_dims(other));
+        k->next += 4;
+        break;
+    default:
+        str_addf(k->s, " v%d = f32[8,8] negate(v%d)\n v%d = f32[8,8] custom-call(v%d), custom_call_target=\"Sharding\", sharding={unknown shard_%s %d}\n",
+                 i, a, i + 1, i, random_below(2) ? "as" : "like", (int)random_below(2));
+        k->next += 1;
+        break;
+    }
+    add_value(k);
+}
+
 static void make_op(struct maker *k, bool calls)
 {
     int a = pick(k), b = pick(k), i = k->next;
+    if (k->special && random_below(4) == 0) {
+        make_special(k, a);
+        return;
+    }
     switch (random_below(calls ? 13 : 11)) {
     case 0:
     case 1:
@@ -337,9 +433,9 @@ static const char *flag(void)
     return random_below(2) ? "true" : "false";
 }
 
-static void make_module(struct str *s)
+static void make_module(struct str *s, bool special)
 {
-    struct maker k = { .s = s };
+    struct maker k = { .s = s, .special = special };
     str_addf(s, "HloModule m, allow_spmd_sharding_propagation_to_parameters={%s,%s,%s}, allow_spmd_sharding_propagation_to_output={%s}, num_partitions=8\n"
                 COMMON_COMPUTATIONS, flag(), flag(), flag(), flag());
     make_loop(&k, 0);
@@ -371,10 +467,10 @@ static void test_made_up(void **state)
         struct arena a = { 0 };
         struct str s = STR_IN(&a);
         struct bed b;
-        make_module(&s);
+        make_module(&s, k % 2);
         bed_load(&b, str_text(&s));
         no_spmd = k % 7 == 6;
-        b.prepare = k % 2;
+        b.prepare = k / 2 % 2;
         run_edits(&b, 20, &t);
         bed_free(&b);
         arena_free(&a);
@@ -387,27 +483,36 @@ static void test_made_up(void **state)
     assert_true(t.changed * 3 > t.increments);
 }
 
-/* What is not incremental says so. */
+/* What is not incremental says so, and leaves what it started from as it was. */
 static void test_refused(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        /* an operand of a Sharding call */
-        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n y = f32[8] custom-call(x), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]}\n ROOT z = f32[8] abs(y)\n}\n",
-        /* open dimensions */
-        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n w = f32[8] abs(x)\n y = f32[8] custom-call(w), custom_call_target=\"Sharding\", sharding={replicated}, backend_config=\"unspecified_dims=[0]\"\n ROOT z = f32[8] abs(y)\n}\n",
-        /* a conversion */
-        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n w = f32[8] abs(x)\n y = f32[8] custom-call(w), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]}\n f = f32[4] custom-call(y), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n ROOT z = f32[4] abs(f)\n}\n",
+    static const struct {
+        const char *edited, *is, *text;
+    } cases[] = {
+        /* a barrier of a shard group goes at the end */
+        { "x", "{replicated}",
+          "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n y = f32[8] custom-call(x), custom_call_target=\"ShardBarrierFrom\", sharding={unknown shard_as 0}\n ROOT z = f32[8] abs(y)\n}\n" },
+        /* a Sharding call that says nothing is no copy */
+        { "y", "{unknown}",
+          "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n y = f32[8] custom-call(x), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]}\n ROOT z = f32[8] abs(y)\n}\n" },
+        /* what carries a shard group would lose it */
+        { "x", "{replicated}",
+          "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p), sharding={unknown shard_as 0}\n y = f32[8] abs(p), sharding={unknown shard_as 0}\n ROOT z = f32[8] add(x, y)\n}\n" },
+        /* not what the graph was made of */
+        { "x", "none",
+          "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n x = f32[8] copy(p)\n ROOT z = f32[8] abs(x)\n}\n" },
     };
-    for (size_t k = 0; k < COUNTOF(texts); k++) {
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
         struct bed b;
-        bed_load(&b, texts[k]);
+        bed_load(&b, cases[k].text);
         bed_run(&b, "");
         assert_non_null(b.result);
-        struct prop_edit e = { bed_named(b.module, "x", 1), { 0 }, sharding_replicated(b.ir->shardings) };
+        instr_id i = bed_named(b.module, cases[k].edited, strlen(cases[k].edited));
+        sharding_id is = bed_sharding(&b, cases[k].is, strlen(cases[k].is));
+        struct prop_edit e = { i, is.i ? instr_at(b.module, i)->sharding : sharding_replicated(b.ir->shardings), is };
         struct propagation_options o = options_of(b.module);
         assert_null(propagate_increment(b.result, 1, &e, &o, NULL));
-        /* and leaves what it started from as it was */
         assert_int_equal(b.result->final[bed_working(&b, "p", 1).i].i, b.result->state->now[bed_working(&b, "p", 1).i].i);
         bed_free(&b);
     }

@@ -55,22 +55,29 @@ static sharding_id spec_of(struct document *doc, const struct shape *shape, char
     return out;
 }
 
-static void annotate_both(struct bench *b, instr_id i, bool off)
+/* Any array, any leaf of a tuple, with `open` also open dimensions. */
+static void annotate_both(struct bench *b, instr_id i, enum annotation_kind kind, bool open)
 {
     char text[256];
     uint64_t before = state_of_random, after = 0;
     for (int k = 0; k < 2; k++) {
         struct document *doc = k ? b->plain : b->doc;
-        const struct shape *shape =
-            shape_get(document_ir(doc), instr_at(document_module(doc), i)->shape);
-        struct annotation a = { .kind = off ? ANNOTATE_UNSHARD : ANNOTATE_SHARD,
-                                .target = i,
-                                .leaf = -1 };
+        shape_id id = instr_at(document_module(doc), i)->shape;
+        const struct shape *shape = shape_get(document_ir(doc), id);
+        struct annotation a = { .kind = kind, .target = i, .leaf = -1 };
         state_of_random = before;
-        if (!off)
+        if (shape->kind == SHAPE_TUPLE && shape->nleaves && kind != ANNOTATE_UNSHARD) {
+            a.leaf = random_below((uint32_t)shape->nleaves);
+            shape = shape_get(document_ir(doc), shape_leaf(document_ir(doc), id, a.leaf));
+        }
+        if (shape->kind != SHAPE_ARRAY || shape->rank == 0 || shape->rank > 16)
+            return;
+        if (kind != ANNOTATE_UNSHARD)
             a.sharding = spec_of(doc, shape, text, sizeof text);
+        if (open)
+            a.open = 1 + random_below((1u << shape->rank) - 1);
         after = state_of_random;
-        bool ok = edit_annotate(doc, 1, &a, off ? NULL : text, "edit", NULL);
+        bool ok = edit_annotate(doc, 1, &a, kind == ANNOTATE_UNSHARD || open ? NULL : text, "edit", NULL);
         (void)ok; /* nothing to take away: both refuse */
     }
     state_of_random = after;
@@ -80,8 +87,11 @@ static void same_results(struct bench *b)
 {
     const struct propagation *p = document_propagation(b->doc, NULL, b->d),
                              *q = document_propagation(b->plain, NULL, b->d);
+    if (!q) { /* what the annotations ask for cannot be: for both */
+        assert_null(p);
+        return;
+    }
     assert_non_null(p);
-    assert_non_null(q);
     uint32_t n = module_ninstrs(p->graph->module);
     assert_int_equal(n, module_ninstrs(q->graph->module));
     assert_int_equal(p->nwrites, q->nwrites);
@@ -133,29 +143,75 @@ static void bench_free(struct bench *b)
     diag_free(b->d);
 }
 
+static void set_both(struct bench *b, uint32_t what)
+{
+    for (int k = 0; k < 2; k++) {
+        struct document *doc = k ? b->plain : b->doc;
+        struct options o = document_strategy(doc)->options;
+        if (what % 4)
+            o.to_output = (int)(what % 3) - 1;
+        else
+            o.to_parameters = (int)(what % 3) - 1;
+        assert_true(edit_options(doc, &o, "set", NULL));
+    }
+}
+
 static void edit_at_random(struct bench *b, int edits)
 {
     const struct module *m = document_module(b->doc);
     same_results(b);
     for (int e = 0; e < edits; e++) {
-        uint32_t what = random_below(10);
+        uint32_t what = random_below(24);
         instr_id i = { 1 + random_below(module_ninstrs(m)) };
-        if (what < 2) {
+        if (random_below(12) == 0)
+            i = comp_at(m, m->entry)->root;
+        if (what < 4) {
             assert_int_equal(edit_undo(b->doc, NULL), edit_undo(b->plain, NULL));
-        } else if (what == 2) {
+        } else if (what < 6) {
             assert_int_equal(edit_redo(b->doc, NULL), edit_redo(b->plain, NULL));
-        } else if (what == 3) {
-            for (int k = 0; k < 2; k++) {
-                struct document *doc = k ? b->plain : b->doc;
-                struct options o = document_strategy(doc)->options;
-                o.to_output = e % 3 - 1;
-                assert_true(edit_options(doc, &o, "set", NULL));
-            }
-        } else if (document_mesh(b->doc) && instr_shape(m, i)->kind == SHAPE_ARRAY && instr_shape(m, i)->rank > 0) {
-            annotate_both(b, i, what == 4);
+        } else if (what == 6) {
+            set_both(b, random_below(12));
+        } else if (what == 7 && random_below(4) == 0) {
+            assert_int_equal(edit_unshard_module(b->doc, "unshard --module", NULL), edit_unshard_module(b->plain, "unshard --module", NULL));
+        } else if (document_mesh(b->doc)) {
+            annotate_both(b, i, what < 9 ? ANNOTATE_UNSHARD : what == 9 ? ANNOTATE_CONSTRAIN : ANNOTATE_SHARD, what == 9 && random_below(2));
         }
         same_results(b);
     }
+}
+
+static void many_edits(const char *path, int rounds, int edits, int64_t *computed, int64_t *increments)
+{
+    for (int round = 0; round < rounds; round++) {
+        struct bench b;
+        if (!bench_open(&b, path)) {
+            print_message("%s cannot be opened here: skipped\n", path);
+            bench_free(&b);
+            return;
+        }
+        edit_at_random(&b, edits);
+        *computed += b.doc->computations;
+        *increments += b.doc->increments;
+        assert_int_equal(b.plain->increments, 0);
+        bench_free(&b);
+    }
+}
+
+/* Dumps with loops, calls, open dimensions, manual regions, tuples; GSPMD_EDITS: edits a dump. */
+static void test_dumps(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "beam_small.hlo", "cond_switch_small.hlo", "convs_small.hlo", "einsum_zoo_small.hlo", "embed_onehot_small.hlo",
+                                         "conformer_small.hlo.gz", "conformer_pipe_small.hlo.gz", "dropout_rbg_small.hlo.gz", "adafactor_small.hlo" };
+    const char *shared = getenv("GSPMD_SHARED"), *edits = getenv("GSPMD_EDITS");
+    int64_t computed = 0, increments = 0;
+    for (size_t k = 0; k < COUNTOF(names); k++) {
+        char path[2048];
+        (void)snprintf(path, sizeof path, "%s/inputs/%s", shared ? shared : "../shared", names[k]);
+        many_edits(path, 1, edits ? atoi(edits) : 25, &computed, &increments);
+    }
+    print_message("%lld propagations, %lld of them increments\n", (long long)computed, (long long)increments);
+    assert_true(increments * 3 >= computed);
 }
 
 static void test_models(void **state)
@@ -165,19 +221,7 @@ static void test_models(void **state)
                                          "models/transformer_layer.hlo" };
     int64_t computed = 0, increments = 0;
     for (size_t k = 0; k < COUNTOF(paths); k++)
-        for (int round = 0; round < 6; round++) {
-            struct bench b;
-            if (!bench_open(&b, paths[k])) {
-                print_message("%s cannot be opened here: skipped\n", paths[k]);
-                bench_free(&b);
-                break;
-            }
-            edit_at_random(&b, 25);
-            computed += b.doc->computations;
-            increments += b.doc->increments;
-            assert_int_equal(b.plain->increments, 0);
-            bench_free(&b);
-        }
+        many_edits(paths[k], 6, 25, &computed, &increments);
     print_message("%lld propagations, %lld of them increments\n", (long long)computed,
                   (long long)increments);
     assert_true(increments * 2 > computed);
@@ -194,7 +238,7 @@ static void test_base_goes_first(void **state)
     for (int k = 0; k < 200; k++) { /* more than are kept */
         instr_id i = { 1 + (uint32_t)k % 20 };
         if (instr_shape(document_module(b.doc), i)->kind == SHAPE_ARRAY && instr_shape(document_module(b.doc), i)->rank > 0)
-            annotate_both(&b, i, false);
+            annotate_both(&b, i, ANNOTATE_SHARD, false);
         assert_non_null(document_propagation(b.doc, NULL, b.d));
     }
     same_results(&b);
@@ -205,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_dumps),
         cmocka_unit_test(test_base_goes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,10 +173,28 @@ static void pairs_are_equal(void **state)
     assert_true(pairs >= 100);
 }
 
-/* Printed as StableHLO and read again: a valid module with the same parameters and results. What has no
+/* The same module, and the same HLO text: names too. */
+static void same_modules(const char *path, struct fixture *f, struct fixture *g)
+{
+    struct hlo_print_options o = { .max_bytes = 0 };
+    struct str x = STR_IN(&f->d->arena), y = STR_IN(&g->d->arena);
+    assert_true(hlo_print(f->m, &o, &x) && hlo_print(g->m, &o, &y));
+    const char *a = str_text(&x), *b = str_text(&y);
+    size_t k = 0, line = 0;
+    for (; a[k] && a[k] == b[k]; k++)
+        line = a[k] == '\n' ? k + 1 : line;
+    if (a[k] || b[k])
+        fail_msg("%s: another module:\n%.*s\n%.*s", path, (int)strcspn(a + line, "\n"), a + line,
+                 (int)strcspn(b + line, "\n"), b + line);
+    assert_true(module_equal(f->m, g->m));
+}
+
+/* Printed as StableHLO and read again: a valid module with the same parameters and results; what came from
+ * StableHLO is the same module, names and all, and any text is the same the second time. What has no
  * counterpart there (asynchronous operations and the like) is refused with a message. */
 static void prints_and_reads(const char *path, int *done, int *refused)
 {
+    bool stablehlo = strstr(path, ".mlir") != NULL;
     struct fixture f, g;
     start(&f);
     f.m = module_load(f.c, path, NULL, f.d);
@@ -200,6 +218,13 @@ static void prints_and_reads(const char *path, int *done, int *refused)
     for (uint32_t k = 0; k < a->nparams; k++)
         assert_int_equal(instr_shape(f.m, a->params[k])->bytes, instr_shape(g.m, b->params[k])->bytes);
     assert_int_equal(instr_shape(f.m, a->root)->bytes, instr_shape(g.m, b->root)->bytes);
+    struct str again = STR_IN(&g.d->arena);
+    if (!mlir_print(g.m, NULL, &again, g.d))
+        fail_msg("%s: %s", path, messages(&g));
+    if (stablehlo)
+        same_modules(path, &f, &g);
+    if (strcmp(str_text(&text), str_text(&again)) != 0)
+        fail_msg("%s: another text the second time", path);
     ++*done;
     stop(&g);
     stop(&f);

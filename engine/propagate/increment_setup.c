@@ -1,0 +1,183 @@
+/* The edits of an increment: what stands for the edited instructions is given its new sharding, and the
+ * steps before the first sweep (P-69 to P-76) are made again for all that they look at. */
+#include <stdlib.h>
+
+#include "propagate/increment.h"
+
+/* ---- tables of a graph, made by its first increment ---------------------------------------------------- */
+
+static void find_callers(struct pass *p)
+{
+    VEC(instr_id) callers = { 0 };
+    VEC(uint32_t) comps = { 0 };
+    for (uint32_t k = 1; k <= p->n; k++) {
+        comp_id list[16];
+        int n = p->facts[k].gone ? 0 : instr_called(p->m, (instr_id){ k }, list, (int)COUNTOF(list));
+        comp_id *all = list;
+        if (n > (int)COUNTOF(list)) {
+            all = ARENA_ARRAY(p->tmp, comp_id, n);
+            instr_called(p->m, (instr_id){ k }, all, n);
+        }
+        for (int j = 0; j < n; j++) {
+            vec_push(p->tmp, &callers, ((instr_id){ k }));
+            vec_push(p->tmp, &comps, all[j].i);
+        }
+    }
+    uint32_t nc = module_ncomps(p->m);
+    uint32_t *first = ARENA_ARRAY(p->arena, uint32_t, (int64_t)nc + 2);
+    p->callers = ARENA_ARRAY(p->arena, instr_id, callers.n + 1);
+    for (int64_t k = 0; k < comps.n; k++)
+        first[comps.v[k] + 1]++;
+    for (uint32_t k = 1; k <= nc + 1; k++)
+        first[k] += first[k - 1];
+    uint32_t *next = arena_copy(p->tmp, first, (int64_t)nc + 2, sizeof *next);
+    for (int64_t k = 0; k < comps.n; k++)
+        p->callers[next[comps.v[k]]++] = callers.v[k];
+    p->callers_first = first;
+}
+
+/* Also in computations that were inlined everywhere, which stand there still though no pass looks at them. */
+static void find_stands(struct pass *p)
+{
+    uint32_t most = 0;
+    const struct origin *origin = p->g->origin;
+    for (uint32_t k = 1; k <= p->n; k++)
+        most = origin[k].source.i > most ? origin[k].source.i : most;
+    uint32_t *first = ARENA_ARRAY(p->arena, uint32_t, (int64_t)most + 3);
+    p->stands = ARENA_ARRAY(p->arena, uint32_t, (int64_t)p->n + 1);
+    for (uint32_t k = 1; k <= p->n; k++)
+        first[origin[k].source.i + 2]++;
+    for (uint32_t k = 1; k <= most + 2; k++)
+        first[k] += first[k - 1];
+    for (uint32_t k = 1; k <= p->n; k++)
+        p->stands[first[origin[k].source.i + 1]++] = k;
+    p->stands_first = first;
+    p->nstands = most;
+}
+
+void inc_tables(struct pass *p)
+{
+    if (p->callers_first)
+        return;
+    find_stands(p);
+    map_init(&p->heirs, p->arena);
+    for (int64_t k = 0; k < p->g->nheirs; k++)
+        map_put(&p->heirs, p->g->heirs[k].instr.i, p->g->heirs[k].had.i);
+    find_callers(p);
+}
+
+/* ---- what the module gives ------------------------------------------------------------------------------ */
+
+/* What the module's text, or the user, gave i. */
+static sharding_id given_before(const struct inc *c, instr_id i)
+{
+    struct span_of s = old_list(c, i);
+    if (!s.n || s.v[0].time.stage || s.v[0].time.iteration || s.v[0].time.slot != i.i)
+        return none();
+    return s.v[0].after;
+}
+
+/* Takes the edit for one of those that stand for the edited. */
+static bool give(struct inc *c, instr_id i, const struct prop_edit *e, struct id_list *edited)
+{
+    struct pass *p = c->p;
+    const struct instr *ins = at(p, i);
+    uint64_t had = 0;
+    bool heir = map_get(&p->heirs, i.i, &had);
+    if ((ins->note && ins->note->leaves) || (heir && !e->is.i && had))
+        return false;
+    if (!heir && given_before(c, i).i != e->was.i)
+        return false;
+    inc_list_add(c, edited, i);
+    p->now[i.i] = e->is;
+    return true;
+}
+
+static bool give_all(struct inc *c, const struct prop_edit *e, struct id_list *edited)
+{
+    struct pass *p = c->p;
+    const struct graph *g = p->g;
+    if (e->loaded.i > p->nstands)
+        return false;
+    uint32_t from = g->start[e->loaded.i], to = g->start[e->loaded.i + 1];
+    const struct instr *loaded = instr_at(g->loaded, e->loaded);
+    if (from == to)
+        return false;
+    for (uint32_t k = from; k < to; k++)
+        if (g->origin[g->list[k].i].source.i != e->loaded.i)
+            return false; /* something else stands for it */
+    for (uint32_t k = p->stands_first[e->loaded.i]; k < p->stands_first[e->loaded.i + 1]; k++) {
+        instr_id i = { p->stands[k] };
+        const struct instr *ins = at(p, i);
+        if ((ins->flags & INSTR_REMOVED) && !p->called[i.i])
+            vec_push(c->tmp, &c->unseen, ((struct unseen){ i, e->is }));
+        else if (ins->op == OP_COPY && loaded->op == OP_CUSTOM_CALL)
+            continue; /* made from the call, as the step does again */
+        else if (ins->op != loaded->op || ins->shape.i != loaded->shape.i || !give(c, i, e, edited))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the steps again -------------------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const instr_id *)a)->i, y = ((const instr_id *)b)->i;
+    return x < y ? -1 : x > y;
+}
+
+static int by_instr_of_log(const void *a, const void *b)
+{
+    const struct log_entry *x = a, *y = b;
+    if (x->instr.i != y->instr.i)
+        return x->instr.i < y->instr.i ? -1 : 1;
+    return time_compare(x->write.time, y->write.time, true);
+}
+
+/* The log has what is written on each of l before the first sweep. */
+static void take_log(struct inc *c, const struct id_list *l)
+{
+    struct pass *p = c->p;
+    struct log_entry *all = p->log.v;
+    int64_t n = p->log.n, k = 0;
+    uint64_t sweeps = key_of((struct prop_time){ 0, 1, 0, 0 });
+    if (n > 1)
+        qsort(all, (size_t)n, sizeof *all, by_instr_of_log);
+    for (uint32_t j = 0; j < l->n; j++) {
+        int64_t from = k;
+        while (k < n && all[k].instr.i == l->v[j].i)
+            k++;
+        p->log.v = all + from;
+        p->log.n = k - from;
+        inc_replace(c, l->v[j], 0, sweeps);
+        if (p->provided[l->v[j].i] != c->old_provided[l->v[j].i])
+            (void)inc_fork(c, l->v[j], 0);
+    }
+    p->log.v = all;
+    p->log.n = 0;
+}
+
+bool inc_edit(struct inc *c, int n, const struct prop_edit *edits)
+{
+    struct pass *p = c->p;
+    struct id_list list = { 0 }, looked = { 0 };
+    inc_list_open(c, &list);
+    for (int e = 0; e < n; e++)
+        if (!give_all(c, &edits[e], &list))
+            return false;
+    uint32_t edited = list.n;
+    for (int64_t k = 0; k < p->steps.n; k++)
+        setup_reads(p, &p->steps.v[k], &looked);
+    id_list_push(p->tmp, &looked, comp_at(p->m, p->m->entry)->root);
+    for (uint32_t k = 0; k < looked.n; k++)
+        inc_list_add(c, &list, looked.v[k]);
+    for (uint32_t k = edited; k < list.n; k++)
+        p->now[list.v[k].i] = given_before(c, list.v[k]);
+    qsort(list.v, list.n, sizeof *list.v, by_id);
+    p->log.n = 0;
+    bool ok = setup_again(p, &list);
+    if (ok)
+        take_log(c, &list);
+    return ok;
+}
