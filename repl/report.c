@@ -406,6 +406,7 @@ bool report_pdf(const struct blocks *b, const char *title, struct str *out, stru
 {
     struct pages p = { .arena = out->arena };
     page_line(&p, 15, true, title, strlen(title));
+    p.y += 6;
     for (int64_t k = 0; k < b->list.n; k++) {
         const struct block *x = &b->list.v[k];
         switch (x->kind) {
@@ -414,16 +415,17 @@ bool report_pdf(const struct blocks *b, const char *title, struct str *out, stru
             if (p.y > PAGE_HEIGHT - 6 * LINE_HEIGHT)
                 p.now = NULL;
             page_line(&p, 11.5, true, x->text, strlen(x->text));
+            p.y += 4;
             break;
         case BLOCK_TEXT:
         case BLOCK_CODE: page_text(&p, x->text); break;
         case BLOCK_TABLE: page_table(&p, &x->table); break;
         case BLOCK_PICTURE:
             if (x->scene->width <= PAGE_WIDTH && x->scene->height <= PAGE_HEIGHT - 20) {
-                if (!p.now || p.y + x->scene->height + 20 > PAGE_HEIGHT)
+                if (!p.now || p.y + x->scene->height + 26 > PAGE_HEIGHT)
                     new_page(&p);
-                scene_append(p.now, x->scene, 0, p.y + 6);
-                p.y += x->scene->height + 16;
+                scene_append(p.now, x->scene, 0, p.y + 10);
+                p.y += x->scene->height + 22;
             } else {
                 /* Too large for the paper: a page of its own size. */
                 vec_push(p.arena, &p.list, x->scene);

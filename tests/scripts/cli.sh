@@ -207,5 +207,12 @@ check "... tells what differs" says "x       f32[64,128]  [data,_]      ->  repl
 check "... keeps annotations" says "  shard w2 [model,_]"
 check "... and saved strategies" says "mine"
 
+# ---- the page "keep the all-gather out": its script holds, and a change is caught
+check "scripts/ci holds" status 0 "$gspmd" -n -q --junit "$tmp/ci.xml" -f scripts/ci/layer.gspmd models/transformer_layer.hlo
+check "... with verdicts" grep -q 'tests="10" failures="0" errors="0"' "$tmp/ci.xml"
+sed 's/^shard w2 .*/shard w2 [_,model]/; s/^expect unchanged.*//' scripts/ci/layer.gspmd >"$tmp/worse.gspmd"
+check "... catches an all-gather" status 1 "$gspmd" -n -q -f "$tmp/worse.gspmd" models/transformer_layer.hlo
+check "... by name" tells "expected no all-gather, found"
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
