@@ -1,4 +1,4 @@
-/* What partitioner=best did otherwise than XLA: said by comms, program and partition. */
+/* What partitioner=best did otherwise than XLA: said by comms and program. */
 #include "repl/commands.h"
 
 static void json_bests(struct call *c, const struct program *p)
@@ -40,6 +40,13 @@ static void table_bests(struct call *c, const struct program *p)
     }
     table_print(c, &t, true);
     call_more(c, shown, p->nbest, "plans");
+}
+
+void say_best_line(struct call *c, const struct program *p)
+{
+    if (p->best && p->nbest > 0)
+        out(c, "// partitioner=best: %s where XLA's program sends %s; comms lists what differs\n",
+            nice_bytes(&c->arena, p->best_bytes), nice_bytes(&c->arena, p->xla_bytes));
 }
 
 void say_best(struct call *c, const struct program *p)

@@ -268,6 +268,28 @@ static void json_lines(struct book *b, int64_t most)
     json_close(&c->js, ']');
 }
 
+/* Loops by the time they take, all turns and runs together. */
+static void json_loops(struct book *b)
+{
+    struct call *c = b->c;
+    const struct cost *x = b->cost;
+    json_put_open(&c->js, "loops", '[');
+    for (uint32_t k = 1; k <= module_ninstrs(b->m); k++) {
+        const struct instr *in = instr_at(b->m, (instr_id){ k });
+        const struct attr *body = in->op == OP_WHILE ? instr_attr(in, ATTR_BODY) : NULL;
+        if (!body || body->type != ATTR_TYPE_COMP || x->weight[in->comp.i] <= 0)
+            continue;
+        double turns = x->plan->trips[k] < 0 ? 1 : (double)x->plan->trips[k];
+        json_open(&c->js, '{');
+        json_put_string(&c->js, "name", name_text(b->m->ir, in->name));
+        json_put_int(&c->js, "trips", x->plan->trips[k]);
+        json_put_real(&c->js, "runs", x->weight[in->comp.i]);
+        json_put_real(&c->js, "seconds", turns * x->weight[in->comp.i] * x->once[body->comp.i]);
+        json_close(&c->js, '}');
+    }
+    json_close(&c->js, ']');
+}
+
 static void json_all(struct book *b)
 {
     struct call *c = b->c;
@@ -288,6 +310,7 @@ static void json_all(struct book *b)
     json_sums(c, "operations", &b->ops);
     json_sums(c, "axes", &b->axes);
     json_sums(c, "scopes", &b->layers);
+    json_loops(b);
     json_lines(b, c->all ? INT64_MAX : 20);
 }
 
@@ -409,7 +432,7 @@ static void why_kernel(struct book *b, instr_id i)
     const struct calibration *cal = &x->machine.calibration;
     const struct op_time *t = &x->of[i.i];
     if (k->matrix_flops > 0) {
-        double peak = hardware_peak(h, k->dtype), fill = matrix_fill(b->m, i, h->tile.value);
+        double peak = hardware_peak(h, k->dtype), fill = matrix_fill(b->m, k->matrix, h->tile.value);
         out(c, "  arithmetic: %s matrix FLOPs / (%.4g FLOP/s x %.3g reached x %.3g of whole %g-tiles)", nice_number(&c->arena, k->matrix_flops),
             peak, cal->matrix, fill, h->tile.value);
         if (k->flops > k->matrix_flops)

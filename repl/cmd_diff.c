@@ -337,6 +337,10 @@ static void print_totals(struct call *c, const struct side *a, const struct side
         json_close(&c->js, ']');
         json_put_int(&c->js, "bytes_before", a->total);
         json_put_int(&c->js, "bytes_after", b->total);
+        if (a->peak >= 0 && b->peak >= 0) {
+            json_put_int(&c->js, "memory_before", a->peak);
+            json_put_int(&c->js, "memory_after", b->peak);
+        }
         return;
     }
     for (int op = 0; op < OP_COUNT; op++)
@@ -344,6 +348,9 @@ static void print_totals(struct call *c, const struct side *a, const struct side
             out(c, "%s: %" PRId64 " -> %" PRId64 "\n", op_name((enum op_kind)op), x[op], y[op]);
     out(c, "bytes a device: %s -> %s\n", nice_bytes(&c->arena, a->total),
         nice_bytes(&c->arena, b->total));
+    if (a->peak >= 0 && b->peak >= 0)
+        out(c, "memory at the peak: %s -> %s\n", nice_bytes(&c->arena, a->peak),
+            nice_bytes(&c->arena, b->peak));
 }
 
 static void diff_comms(struct call *c, const struct side *a, const struct side *b)

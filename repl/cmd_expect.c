@@ -218,6 +218,21 @@ static int expect_amount(struct call *c, const struct wanted *w, bool of_bytes, 
                    arena_printf(&c->arena, "%" PRId64, value));
 }
 
+/* expect memory OP SIZE: the peak of one device */
+static int expect_memory(struct call *c, const struct wanted *w)
+{
+    enum relation r;
+    double limit;
+    const struct cost_plan *plan;
+    const struct memory *m;
+    if (!read_limit(c, w, 1, &r, &limit))
+        return STATUS_USAGE;
+    if (!document_memory(c->sh->doc, &plan, &m, call_tick(c), c->d))
+        return call_failed(c);
+    return verdict(c, w, related(r, (double)m->peak, limit),
+                   arena_printf(&c->arena, "%s at the peak", nice_bytes(&c->arena, m->peak)));
+}
+
 static int expect_no_remat(struct call *c, const struct wanted *w)
 {
     const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
@@ -460,6 +475,8 @@ int cmd_expect(struct call *c)
         return expect_no_remat(c, &w);
     if (!strcmp(what, "verify"))
         return expect_verify(c, &w);
+    if (!strcmp(what, "memory"))
+        return expect_memory(c, &w);
     if (!strcmp(what, "unchanged"))
         return expect_unchanged(c, &w);
     if (!strcmp(what, "bytes") || !strcmp(what, "comms") || !strcmp(what, "collectives"))
@@ -468,7 +485,7 @@ int cmd_expect(struct call *c)
     if (op != OP_NONE && op_is_collective(op))
         return expect_amount(c, &w, false, what);
     call_usage(c, 0, "'%s' is nothing that can be expected", what);
-    diag_hint(c->d, "expect no KIND, collectives, bytes, KIND OP N, sharding T == S, even, "
-                    "no remat, verify, unchanged FILE");
+    diag_hint(c->d, "expect no KIND, collectives, bytes, memory, KIND OP N, sharding T == S, "
+                    "even, no remat, verify, unchanged FILE");
     return STATUS_USAGE;
 }

@@ -102,7 +102,7 @@ int cmd_program(struct call *c)
     for (; *at; at++)
         left += *at == '\n';
     call_more(c, lines, lines + left, "lines");
-    say_best(c, p);
+    say_best_line(c, p);
     return STATUS_OK;
 }
 

@@ -250,12 +250,30 @@ static int place(struct call *c)
     return STATUS_OK;
 }
 
+/* calibration=FILE: other constants for the chosen hardware. */
+static bool read_calibration(struct call *c, const char *path)
+{
+    struct source *src;
+    if (c->sh->sealed) {
+        call_error(c, STATUS_INPUT, "io", "no file is opened here");
+        return false;
+    }
+    const char *former = diag_stage(c->d, "io");
+    bool read = file_read(path, &src, c->d);
+    diag_stage(c->d, "parse");
+    bool ok = read && calibration_read(src, &c->sh->hardware->calibration, c->d);
+    diag_stage(c->d, former);
+    if (read)
+        source_free(src);
+    return ok;
+}
+
 int cmd_hardware(struct call *c)
 {
-    const char *shape = call_option(c, "shape");
+    const char *shape = call_option(c, "shape"), *calibration = call_option(c, "calibration");
     if (!costs_hardware(c))
         return call_failed(c);
-    if (c->n == 0 && !shape) {
+    if (c->n == 0 && !shape && !calibration) {
         list(c);
         return c->d->nerrors ? call_failed(c) : STATUS_OK;
     }
@@ -269,6 +287,8 @@ int cmd_hardware(struct call *c)
     }
     if (shape && !read_shape(c, shape))
         return STATUS_USAGE;
+    if (calibration && !read_calibration(c, calibration))
+        return call_failed(c);
     one(c, c->sh->hardware);
     return place(c);
 }

@@ -317,11 +317,45 @@ int cmd_show(struct call *c)
 /* ---- propagate
  * ------------------------------------------------------------------------------------- */
 
+/* For developers: which rules fired, and which of them decided something. */
+static int show_rules(struct call *c, const struct propagation *p)
+{
+    enum { MOST = 5000 }; /* instructions of which candidates are found by visiting again */
+    static const char *const heads[] = { "rule", ">fired", ">decisive", NULL };
+    struct prop_rule_count *rows;
+    struct table t;
+    int64_t n = prop_rules(p, module_ninstrs(p->graph->module) <= MOST, &c->arena, &rows);
+    table_init(&t, &c->arena, heads);
+    if (c->json)
+        json_put_open(&c->js, "rules", '[');
+    for (int64_t k = 0; k < n; k++) {
+        if (c->json) {
+            json_open(&c->js, '{');
+            json_put_string(&c->js, "rule", rows[k].name);
+            json_put_int(&c->js, "fired", rows[k].fired);
+            json_put_int(&c->js, "decisive", rows[k].decisive);
+            json_close(&c->js, '}');
+        } else if (rows[k].fired || c->all) {
+            const char **row = table_row(&t);
+            row[0] = rows[k].name;
+            row[1] = with_commas(&c->arena, rows[k].fired);
+            row[2] = with_commas(&c->arena, rows[k].decisive);
+        }
+    }
+    if (c->json)
+        json_close(&c->js, ']');
+    else
+        table_print(c, &t, true);
+    return STATUS_OK;
+}
+
 int cmd_propagate(struct call *c)
 {
     const struct propagation *p = document_propagation(c->sh->doc, call_tick(c), c->d);
     if (!p)
         return call_failed(c);
+    if (call_option(c, "--rules"))
+        return show_rules(c, p);
     const struct module *m = p->graph->module;
     int64_t sharded = 0, tiled = 0, all = 0;
     int sweeps = 0;

@@ -125,8 +125,10 @@ const struct command commands[] = {
       .details = "    reached: instructions whose chain of causes (why) ends at the annotation. What could go is\n"
                  "    found by trying, on copies of the strategy.\n",
       .example = EX_coverage, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_coverage },
-    { .name = "propagate", .aliases = "p", .group = "propagation", .args = "", .max = 0,
+    { .name = "propagate", .aliases = "p", .group = "propagation", .args = "[--rules] [--all]", .max = 0, .options = "--rules --all",
       .summary = "report on propagation (it runs whenever it is needed)",
+      .details = "    --rules       for developers: how often each rule changed a sharding (fired), and how often what\n"
+                 "                  it left is there at the end (decisive); --all: also those that did not fire\n",
       .example = EX_propagate, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_propagate },
 
     /* ---- partition ---- */
@@ -147,7 +149,8 @@ const struct command commands[] = {
       .summary = "how a value changes its sharding, and what that costs",
       .details = "    reshard T                      what the program does for T\n"
                  "    reshard A -> B f32[8,16]       what moving such an array would take (the shape may stand first)\n"
-                 "    reshard T -> B                 the same for T from where it is\n",
+                 "    reshard T -> B                 the same for T from where it is\n"
+                 "  The plan of partitioner= as it is set, then XLA's and best's side by side.\n",
       .example = EX_reshard, .complete = COMPLETE_SPEC, .flags = MAY_REDIRECT, .run = cmd_reshard },
     { .name = "program", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
       .summary = "what every device runs, as HLO text",
@@ -209,10 +212,11 @@ const struct command commands[] = {
       .example = EX_print, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_print },
 
     /* ---- cost ---- */
-    { .name = "hardware", .aliases = "hw", .group = "cost", .args = "[NAME | FILE.json] [shape=8x16]", .max = 1, .options = "shape=",
+    { .name = "hardware", .aliases = "hw", .group = "cost", .args = "[NAME | FILE.json] [shape=8x16] [calibration=FILE]", .max = 1, .options = "shape= calibration=",
       .summary = "device types; one with every number and its source, chosen for memory, cost and sweep",
       .details = "    shape=8x16  chips along each axis of the torus; else near square, as slices are cut. A file of\n"
-                 "                your own: assets/hardware/README.md tells its fields.\n",
+                 "                your own: assets/hardware/README.md tells its fields.\n"
+                 "    calibration=FILE  other shares of the data sheet than assets/calibration.json has\n",
       .example = EX_hardware, .complete = COMPLETE_FILE, .flags = MAY_REDIRECT, .run = cmd_hardware },
     { .name = "memory", .group = "cost", .args = "[--all]", .max = 0, .options = "--all --limit=",
       .summary = "peak memory of one device: what is alive then, by kind, and whether it fits",
@@ -287,7 +291,8 @@ const struct command commands[] = {
                  "    expect all-reduce <= 2           expect comms(model) <= 3\n"
                  "    expect bytes < 2MiB              expect bytes(data) == 0\n"
                  "    expect sharding h == [data,_]    expect even\n"
-                 "    expect no remat                  expect verify\n"
+                 "    expect memory < 14GiB            expect no remat\n"
+                 "    expect verify\n"
                  "    expect unchanged FILE            the strategy as it was when --update wrote FILE\n"
                  "    for SEL: only what serves those instructions. --junit FILE on the command line keeps\n"
                  "    all verdicts; where GITHUB_ACTIONS=true, failures come as annotations, too.\n",

@@ -167,6 +167,7 @@ instr_id served_by(struct call *c, const struct program *p, instr_id node);
 const char *served_label(struct call *c, const struct program *p, instr_id node, bool full);
 /* What partitioner=best did otherwise; nothing unless it is set (cmd_best.c). */
 void say_best(struct call *c, const struct program *p);
+void say_best_line(struct call *c, const struct program *p); /* one, a comment of HLO text */
 void table_collectives(struct call *c, const struct module *m, const struct program *p,
                        const struct collective *list, int64_t n);
 

@@ -33,6 +33,11 @@ static bool derive(struct call *c, const struct strategy *st, struct side *s)
     }
     /* Shardings can be compared where collectives cannot be had (no devices, say). */
     s->has_comms = strategy_collectives(s->doc, st, &s->list, &s->n, &s->total, call_tick(c), NULL);
+    const struct cost_plan *plan;
+    const struct memory *memory;
+    s->peak = s->has_comms && strategy_memory(s->doc, st, &plan, &memory, call_tick(c), NULL)
+                  ? memory->peak
+                  : -1;
     return true;
 }
 

@@ -14,6 +14,7 @@ struct side {
     const struct collective *list;
     int64_t n, total;
     bool has_comms;
+    int64_t peak; /* bytes of one device at the peak; -1: not known */
 };
 
 /* `current`, `previous`, a saved strategy, or a file (HLO, StableHLO; a partitioned dump, too).

@@ -375,7 +375,17 @@
     "f32[16,16]: f32[4,16] on a device -> f32[16,4]\n" \
     "collective  name          shape       bytes  over\n" \
     "all-to-all  all-to-all.1  f32[4,4,4]    192  model\n" \
-    "all-to-all: 192 bytes sent by each device\n"
+    "all-to-all: 192 bytes sent by each device\n" \
+    "partitioner=best knows no path of fewer bytes\n" \
+    "gspmd> reshard f32[16,16] [data,_] -> [_,model]\n" \
+    "[data,_] -> [_,model]   {devices=[2,1,4]<=[8] last_tile_dim_replicate} -> {devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}\n" \
+    "f32[16,16]: f32[8,16] on a device -> f32[16,4]\n" \
+    "collective  name          shape       bytes  over\n" \
+    "all-gather  all-gather.1  f32[16,16]    512  data\n" \
+    "all-gather: 512 bytes sent by each device; the whole array is made on every device on the way\n" \
+    "step  partitioner=xla                  bytes  partitioner=best                bytes\n" \
+    "   1  all-gather f32[16,16] over data    512  all-gather f32[16,4] over data    128\n" \
+    "best: all-gather, 128 bytes instead of 512 bytes\n"
 #define EX_program \
     "gspmd> load models/mlp.json\n" \
     "...\n" \

@@ -562,7 +562,7 @@ static const char *pick_instrs(struct pick *k)
         grow(k, hops, in || !out_, out_ || !in);
         what = in && !out_   ? arena_printf(k->a, "what %s is made from", c->args[0].text)
                : out_ && !in ? arena_printf(k->a, "what is made from %s", c->args[0].text)
-                             : arena_printf(k->a, "%s and %" PRId64 " steps around it", c->args[0].text, hops);
+                             : arena_printf(k->a, "%s and %s around it", c->args[0].text, counted(k->a, hops, "step"));
     }
     sort_list(k, c->n);
     add_instr_nodes(k, 0);

@@ -82,7 +82,7 @@ static bool read_number(struct call *c, const char *option, const char *text, in
 static bool read_option(struct call *c, const char *option, int64_t least, int64_t most, int64_t *v)
 {
     const char *text = call_option(c, option);
-    return !text || read_number(c, option, text, least, most, v);
+    return !text || read_number(c, arena_printf(&c->arena, "%s=", option), text, least, most, v);
 }
 
 /* dims=ROWS,COLUMNS and page=DIM:TILE,... */
@@ -321,7 +321,7 @@ struct scene *picture_reshard(struct picture *p)
     const char *after = n ? arena_printf(p->a, "after: %s, %s a device sends", str_text(&kinds),
                                          nice_bytes(&c->arena, total))
                           : "after: no device sends anything";
-    return view_layout_pair(document_ir(doc), picture_mesh(p, &line), "array", shape, from, to, "before", after, &o,
+    return view_layout_pair(document_ir(doc), picture_mesh(p, &line), "an array", shape, from, to, "before", after, &o,
                             p->a);
 }
 

@@ -13,6 +13,16 @@ needs='
 libopenblas.so                     libopenblas-dev
 '
 
+# what pictures (PNG, PDF, the window, laid-out graphs) and their tests need; all else works without
+wanted='
+/usr/include/SDL2/SDL.h            libsdl2-dev
+/usr/include/cairo/cairo.h         libcairo2-dev
+/usr/bin/dot                       graphviz
+/usr/bin/Xvfb                      xvfb
+/usr/bin/xdotool                   xdotool
+/usr/bin/xmllint                   libxml2-utils
+'
+
 found() {
     case $1 in
     /*) [ -e "$1" ] ;;
@@ -27,9 +37,18 @@ while read -r what package; do
 done <<END
 $needs
 END
-[ -n "$missing" ] || exit 0
+optional=
+while read -r what package; do
+    [ -n "$what" ] || continue
+    found "$what" || optional="$optional $package"
+done <<END
+$wanted
+END
+[ -n "$missing$optional" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
+    [ -z "$optional" ] || echo "pictures as PNG and PDF, the window and graphs need (Debian's names):$optional" >&2
+    [ -n "$missing" ] || exit 0
     echo "gspmd needs these libraries with their headers (Debian's names):$missing" >&2
     echo "Install them with this system's package manager, then run make again." >&2
     exit 1
@@ -37,15 +56,21 @@ fi
 as_root=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null 2>&1 || {
-        echo "run as root: apt-get install$missing" >&2
+        echo "run as root: apt-get install$missing$optional" >&2
+        [ -n "$missing" ] || exit 0
         exit 1
     }
     as_root=sudo
 fi
-echo "installing$missing" >&2
 export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086
-if ! $as_root apt-get install -y -q --no-install-recommends $missing >&2; then
+install() {
+    echo "installing$*" >&2
+    # shellcheck disable=SC2086
+    $as_root apt-get install -y -q --no-install-recommends $* >&2 && return 0
     $as_root apt-get update -q >&2
-    $as_root apt-get install -y -q --no-install-recommends $missing >&2
-fi
+    # shellcheck disable=SC2086
+    $as_root apt-get install -y -q --no-install-recommends $* >&2
+}
+[ -z "$missing" ] || install "$missing"
+[ -z "$optional" ] || install "$optional" ||
+    echo "without$optional: no PNG, no PDF, no window, or no laid-out graphs; all else works" >&2

@@ -394,7 +394,8 @@ static void set_dash(struct painter *p, const struct scene_item *it)
 static void paint_outline(struct painter *p, const struct scene_item *it)
 {
     struct scene_rect r = pixels(p, it);
-    bool strong = is_strong(it);
+    double thin_side = fmin(r.w, r.h);
+    bool strong = is_strong(it) && thin_side > 8 * p->cam.scale; /* a sliver is all outline: its colour tells */
     double width = strong ? 2.5 * p->cam.scale : fmax(0.8 * p->cam.scale, 1);
     if (strong) { /* inside, so that no neighbour covers it */
         double k = fmin(width / 2, fmin(r.w, r.h) / 4);

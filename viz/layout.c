@@ -46,6 +46,7 @@ struct layout {
     bool manual, values;
     double cell; /* of one number, points */
     const char *spelled;
+    const char *word; /* what a click on a tile asks about */
 };
 
 /* ---- what is drawn ------------------------------------------------------------------------------- */
@@ -239,8 +240,8 @@ static void add_values(struct layout *l, const struct scene_item *tile, int64_t 
                 index[l->cols.dim] = col0 + c;
             const char *v = l->o->value(l->o->value_context, index);
             struct scene_item *t =
-                add_text(l, ROLE_TILE, tile->x + (double)(c + 1) * l->cell - CELL_W / 2.0,
-                         tile->y + (double)(r + 1) * CELL_H, ALIGN_RIGHT, v ? v : "?");
+                add_text(l, ROLE_TILE, tile->x + (double)(c + 1) * l->cell - CELL_W,
+                         tile->y + (double)(r + 2) * CELL_H, ALIGN_RIGHT, v ? v : "?");
             t->size = 9;
         }
 }
@@ -278,6 +279,7 @@ static void add_tile(struct layout *l, int r, int c)
     if (l->cols.dim >= 0)
         l->index[l->cols.dim] = l->cols.at[c];
     struct scene_item tile = { .kind = SCENE_BOX, .role = ROLE_TILE, .axis = -1, .size = 10 };
+    tile.word = l->word;
     tile.x = l->cols.origin + c * l->cols.step;
     tile.y = l->rows.origin + r * l->rows.step;
     tile.w = l->cols.step;
@@ -316,7 +318,7 @@ static void add_tile(struct layout *l, int r, int c)
     }
     if (l->values) {
         tile.label_w = tile.w;
-        tile.label_h = CELL_H;
+        tile.label_h = 2 * CELL_H;
     }
     bool full = rows < l->rows.tile || cols < l->cols.tile;
     struct scene_item under = tile;
@@ -514,7 +516,7 @@ static bool shows_values(struct layout *l)
         for (int d = l->shape->rank - 1; d >= 0 && ++index[d] == l->shape->dims[d]; d--)
             index[d] = 0;
     }
-    l->cell = CELL_W * (double)(widest_number + 1);
+    l->cell = CELL_W * (double)(widest_number + 2);
     return widest_number <= 24 && l->rows.n == l->rows.tiles && l->cols.n == l->cols.tiles;
 }
 
@@ -541,7 +543,7 @@ static void measure(struct layout *l)
     if (l->cell * (double)l->cols.tile < labelled)
         l->cell = CELL_W * (double)ceil_div((int64_t)labelled / CELL_W, l->cols.tile);
     l->cols.step = l->cell * (double)l->cols.tile;
-    l->rows.step = CELL_H * (double)(l->rows.tile + 2);
+    l->rows.step = CELL_H * (double)(l->rows.tile + 2); /* a line for the label, one for the border of text */
 }
 
 static int64_t copies_of(const struct layout *l)
@@ -566,6 +568,7 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
     struct str spelled = STR_IN(a);
     sharding_spell(l->sh, mesh, l->id, mesh ? SPELL_AXES : SPELL_HLO, &spelled);
     l->spelled = str_text(&spelled);
+    l->word = strchr(name, ' ') ? NULL : arena_strdup(a, name);
     double top = add_caption(l, name, 0);
     int rows, cols;
     choose_dims(l, &rows, &cols);

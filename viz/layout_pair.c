@@ -100,7 +100,16 @@ static void add_bar(struct scene *s, double x, double y, double w, double h, con
         t->y = y + h * (double)held->from[rows] / (double)v->dims[rows];
         t->h = h * (double)(held->to[rows] - held->from[rows]) / (double)v->dims[rows];
     }
+    if (t->w < 2) { /* a sliver is still seen */
+        t->x = t->x + 2 > x + w ? x + w - 2 : t->x;
+        t->w = 2;
+    }
+    if (t->h < 2) {
+        t->y = t->y + 2 > y + h ? y + h - 2 : t->y;
+        t->h = 2;
+    }
     t->device = device;
+    t->state = STATE_HELD;
     t->ntile = (int)min_i64(v->rank, 8);
     memcpy(t->from, held->from, sizeof t->from);
     memcpy(t->to, held->to, sizeof t->to);
@@ -181,7 +190,7 @@ struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device,
     str_addf(&t, "   holds %" PRId64 " bytes of %d arrays", total, n);
     put(s, ROLE_CAPTION, 0, 0, str_text(&t))->bold = true;
     s->title = str_text(&t);
-    put(s, ROLE_LEGEND, 0, top + step, "a frame: the whole array; in colour: what the device holds of it");
     scene_measure(s);
+    scene_add_legend(s, top + step, "a frame: the whole array");
     return s;
 }

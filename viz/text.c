@@ -12,7 +12,7 @@ enum { CELL_W = 6, CELL_H = 12, UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
 
 struct cell {
     uint8_t lines;
-    char fill;       /* 's' stripes, 'p' hatch, 'x' crosshatch, 0 */
+    char fill;       /* 's' stripes, 'p' hatch, 'x' crosshatch, 'b' block, 0 */
     bool glyph;      /* a character of a label: text[] */
     char text[5];    /* one UTF-8 character */
     int64_t device;  /* for colour; -1 */
@@ -102,6 +102,17 @@ static char fill_of(const struct scene_item *it)
     return it->state & STATE_PADDING ? 'x' : it->state & STATE_PARTIAL ? 'p' : it->state & STATE_REPLICATED ? 's' : 0;
 }
 
+/* What a device holds of a bar: a block without a border, one cell at least. */
+static void draw_block(struct grid *g, int x0, int y0, int x1, int y1, int64_t device)
+{
+    for (int y = y0; y < y1 || y == y0; y++)
+        for (int x = x0; x < x1 || x == x0; x++) {
+            at(g, x, y)->lines = 0;
+            at(g, x, y)->fill = 'b';
+            at(g, x, y)->device = device;
+        }
+}
+
 static void draw_box(struct grid *g, const struct scene_item *it)
 {
     int x0 = column(it->x), x1 = column(it->x + it->w), y0 = row(it->y), y1 = row(it->y + it->h);
@@ -110,6 +121,8 @@ static void draw_box(struct grid *g, const struct scene_item *it)
         fill(g, x0, y0, x1 - 1, y0, it->state & textures ? fill_of(it) : 0, it->device);
         if (it->state & (STATE_CHANGED | STATE_HELD | STATE_CHOSEN))
             put_text(g, x0, y0, 1, "*");
+        if (it->state & STATE_HELD)
+            draw_block(g, x0 + 1, y0, x0 + 2, y0, it->device);
         else if (it->state & STATE_OPEN)
             put_text(g, x0, y0, 1, "?");
         else if (it->state & STATE_MANUAL)
@@ -118,6 +131,10 @@ static void draw_box(struct grid *g, const struct scene_item *it)
     }
     if (it->state & STATE_PADDING) {
         draw_padding(g, it);
+        return;
+    }
+    if (it->state & STATE_HELD && !it->text) {
+        draw_block(g, x0, y0, x1, y1, it->device);
         return;
     }
     line(g, x0, y0, x1, y0);
@@ -131,7 +148,8 @@ static void draw_box(struct grid *g, const struct scene_item *it)
 static void draw_label(struct grid *g, const struct scene_item *it)
 {
     double w = it->label_w > 0 ? it->label_w : it->w;
-    int x0 = column(it->x), x1 = column(it->x + w), y0 = row(it->y), y1 = row(it->y + it->h);
+    double h = it->label_h >= 2 * CELL_H ? it->label_h : it->h; /* less than two lines: all of the box */
+    int x0 = column(it->x), x1 = column(it->x + w), y0 = row(it->y), y1 = row(it->y + h);
     bool strong = it->state & (STATE_CHANGED | STATE_HELD | STATE_CHOSEN);
     int room = x1 - x0 - 1, want = text_width(it->text) + (strong ? 2 : 0);
     int x = x0 + 1 + (room > want ? (room - want) / 2 : 0), y = (y0 + y1) / 2;
@@ -186,6 +204,8 @@ static const char *cell_glyph(const struct cell *c, int x, int y, bool ascii)
         return line_glyph(c->lines, ascii);
     if (c->fill == 'x')
         return ascii ? "#" : "▒";
+    if (c->fill == 'b')
+        return ascii ? "@" : "▓";
     if (c->fill == 'p')
         return x % 2 ? " " : ascii ? "=" : "═";
     if (c->fill == 's')

@@ -168,8 +168,10 @@ static void foot(struct window *w, SDL_Surface *to)
     show_ui(w, to, 0, y, w->w, high);
 }
 
-/* Lines of text in a box over the views; returns how many there are. */
-static void box(struct window *w, SDL_Surface *to, const char *text, int from, bool centred)
+enum corner { LOWER_RIGHT, CENTRE, UPPER_LEFT };
+
+/* Lines of text in a box over the views; at, for the upper left corner: where that is. */
+static void box(struct window *w, SDL_Surface *to, const char *text, int from, enum corner where, int left, int top)
 {
     enum { MOST_LINES = 200 };
     const char *lines[MOST_LINES];
@@ -189,8 +191,12 @@ static void box(struct window *w, SDL_Surface *to, const char *text, int from, b
     int room = (int)(w->w / (SCENE_GLYPH * font(w))) - 4;
     widest = widest > room ? room : widest;
     int width = (int)(SCENE_GLYPH * font(w) * (widest + 2)), height = high * shown + high;
-    int x = centred ? (w->w - width) / 2 : w->w - width - (int)(6 * w->scale);
-    int y = centred ? (w->h - height) / 2 : w->h - strip(w) - height - (int)(6 * w->scale);
+    int x = where == CENTRE       ? (w->w - width) / 2
+            : where == UPPER_LEFT ? left
+                                  : w->w - width - (int)(6 * w->scale);
+    int y = where == CENTRE       ? (w->h - height) / 2
+            : where == UPPER_LEFT ? top
+                                  : w->h - strip(w) - height - (int)(6 * w->scale);
     x = x < 0 ? 0 : x;
     y = y < 0 ? 0 : y;
     canvas_fill(w->ui, x, y, width, height, palette_paint(PAINT_PANEL, w->dark), 1);
@@ -211,7 +217,7 @@ static void keys_box(struct window *w, SDL_Surface *to)
     struct str s = STR_IN(&a);
     for (int k = 0; window_keys_help[k]; k++)
         str_addf(&s, "%s\n", window_keys_help[k]);
-    box(w, to, str_text(&s), 0, true);
+    box(w, to, str_text(&s), 0, CENTRE, 0, 0);
     arena_free(&a);
 }
 
@@ -251,6 +257,30 @@ static void mark_hover(struct window *w, SDL_Surface *to)
     int x = v->left + (int)lround((it->x - v->x) * v->scale), y = v->top + (int)lround((it->y - v->y) * v->scale);
     mark(to, x - 1, y - 1, (int)lround(it->w * v->scale) + 3, (int)lround(it->h * v->scale) + 3,
          (int)fmax(2, w->scale), palette_paint(PAINT_STRONG, w->dark), &clip);
+}
+
+/* Far away the picture's own words are too small to read: its caption and legend stand over it then. */
+static void far_words(struct window *w, const struct view *v, SDL_Surface *to)
+{
+    if (!v->scene || 10 * v->scale >= 6)
+        return;
+    struct arena a = { 0 };
+    struct str s = STR_IN(&a);
+    double y = -1;
+    for (int64_t k = 0; k < v->scene->items.n; k++) {
+        const struct scene_item *it = &v->scene->items.v[k];
+        if (it->kind != SCENE_TEXT || (it->role != ROLE_CAPTION && it->role != ROLE_LEGEND))
+            continue;
+        if (s.n && fabs(it->y - y) > 1)
+            str_addc(&s, '\n');
+        else if (s.n && it->role == ROLE_LEGEND)
+            str_adds(&s, "   ");
+        y = it->y;
+        str_adds(&s, it->text);
+    }
+    if (s.n)
+        box(w, to, str_text(&s), 0, UPPER_LEFT, v->left + (int)(4 * w->scale), v->top + (int)(4 * w->scale));
+    arena_free(&a);
 }
 
 /* ---- a frame ------------------------------------------------------------------------------------- */
@@ -322,12 +352,15 @@ void window_frame(struct window *w, bool busy)
     for (int k = 0; k < w->nviews; k++)
         if (w->tiled || k == w->front)
             draw_view(w, k, to, busy, version);
+    for (int k = 0; k < w->nviews; k++)
+        if (w->tiled || k == w->front)
+            far_words(w, &w->views[k], to);
     if (w->nviews > 0)
         mark_hover(w, to);
     tabs(w, to);
     foot(w, to);
     if (w->panel)
-        box(w, to, w->panel, w->panel_line, false);
+        box(w, to, w->panel, w->panel_line, LOWER_RIGHT, 0, 0);
     if (w->keys)
         keys_box(w, to);
     sdl.SDL_UpdateWindowSurface(w->window);

@@ -8,6 +8,9 @@
  * (elementwise, broadcast, iota, reshape, slice, pad, concatenate, transpose, reduce, gather, ...) is
  * computed inside its users when all of them can take it in; its value then has no buffer and no
  * traffic. Operations that are dear to repeat (exp, divide, ...; a reduce) are not computed twice.
+ * A dot or convolution takes in what converts, slices or moves its operands, and is itself part of an
+ * elementwise operation that is its only user, as accelerators' compilers do it (not with
+ * plain_matrix).
  */
 #ifndef GSPMD_COST_COST_H
 #define GSPMD_COST_COST_H
@@ -40,6 +43,7 @@ struct cost_plan {
     const struct program *program; /* whose module it is; NULL: a dump */
     struct arena arena;
     struct users users;
+    bool plain_matrix;
     bool *fused;       /* [ninstrs + 1] computed inside its users */
     uint32_t *position;/* [ninstrs + 1] in the schedule of its computation; fused ones: 0 */
     /* By computation [ncomps + 1]. */
@@ -58,6 +62,7 @@ struct cost_plan {
     struct kernel {
         double flops, transcendentals; /* of all that is computed in it */
         double matrix_flops;
+        instr_id matrix;         /* its dot or convolution; none */
         int64_t in_bytes, out_bytes;
         enum dtype dtype; /* of the matrix operands; NONE: no matrix operation */
     } *kernel;             /* [ninstrs + 1] */
@@ -69,6 +74,7 @@ enum schedule { SCHEDULE_AUTO, SCHEDULE_TEXT, SCHEDULE_LIST };
 struct cost_options {
     enum schedule schedule; /* AUTO: the text's order of a scheduled dump, else a list schedule */
     bool no_fusion;         /* every operation is a kernel */
+    bool plain_matrix;      /* matrix operations are kernels of their own, as on XLA's CPU backend */
     bool widen;             /* 16-bit floats computed are kept in 32 bits, as XLA's CPU backend does */
 };
 
@@ -152,8 +158,19 @@ struct network_level {
 
 enum { NETWORK_LEVELS = 3, MACHINE_AXES = 8 };
 
+/* What share of the data sheet is reached: constants fitted on measured steps (assets/calibration.json
+ * tells on which, and how well they do on others). */
+struct calibration {
+    double matrix;   /* of the matrix unit's peak, on whole tiles */
+    double memory;   /* of the memory's bandwidth */
+    double link;     /* of a link's bandwidth */
+    double all_to_all; /* of a link's bandwidth when all talk to all */
+    double kernel;   /* seconds to start a kernel */
+};
+
 struct hardware {
     const char *name, *title;
+    struct calibration calibration;   /* the shipped one, unless its owner puts another */
     struct figure per_chip;           /* devices that share a chip and its links */
     struct figure bf16, f32, int8, fp8; /* peak FLOP/s of one device; 0: as bf16 */
     struct figure vector;
@@ -172,15 +189,6 @@ const char *hardware_text(const char *name, size_t *n);
 struct hardware *hardware_read(const struct source *src, struct diag *d) MUST_CHECK;
 void hardware_free(struct hardware *h);
 
-/* What share of the data sheet is reached: constants fitted on measured steps (assets/calibration.json
- * tells on which, and how well they do on others). */
-struct calibration {
-    double matrix;   /* of the matrix unit's peak, on whole tiles */
-    double memory;   /* of the memory's bandwidth */
-    double link;     /* of a link's bandwidth */
-    double all_to_all; /* of a link's bandwidth when all talk to all */
-    double kernel;   /* seconds to start a kernel */
-};
 bool calibration_read(const struct source *src, struct calibration *out, struct diag *d) MUST_CHECK;
 void calibration_default(struct calibration *out); /* the shipped file */
 
@@ -245,6 +253,7 @@ struct cost {
     double utilisation;           /* matrix FLOPs over peak and step */
     bool trips_known;
     struct op_time *of;           /* [ninstrs + 1] kernels; others 0 */
+    double *once;                 /* [ncomps + 1] seconds of one run, with what it calls */
     double *weight;               /* [ncomps + 1] runs a step; 0: a branch that is not the costliest */
     int64_t ncollectives;
     struct collective *collectives;

@@ -80,6 +80,7 @@ static void read_all(struct reader *r, const cJSON *o)
     const cJSON *peak = cJSON_GetObjectItemCaseSensitive(o, "peak"),
                 *memory = cJSON_GetObjectItemCaseSensitive(o, "memory"),
                 *network = cJSON_GetObjectItemCaseSensitive(o, "network"), *level;
+    calibration_default(&h->calibration);
     h->name = own(r, cJSON_GetObjectItemCaseSensitive(o, "name"));
     h->title = own(r, cJSON_GetObjectItemCaseSensitive(o, "title"));
     if (!h->name || !h->title)
@@ -233,7 +234,7 @@ bool machine_make(const struct hardware *h, int64_t ndevices, int nshape, const 
 {
     struct machine m = { .hardware = h, .ndevices = ndevices, .sharers = max_i64((int64_t)h->per_chip.value, 1) };
     int64_t left = max_i64(ndevices, 1), inner = 1;
-    calibration_default(&m.calibration);
+    m.calibration = h->calibration;
     if (left % m.sharers != 0)
         m.sharers = 1;
     add_axis(&m, m.sharers, -1, false);

@@ -168,6 +168,57 @@ static bool reuses(const struct module *m, const struct instr *user)
     return user->op == OP_GATHER;
 }
 
+/* Operands that a matrix operation reads through: each element as cheap as where it lies. */
+static bool read_through(const struct module *m, const struct instr *in)
+{
+    switch ((int)in->op) {
+    case OP_CONVERT:
+    case OP_SLICE:
+    case OP_DYNAMIC_SLICE:
+    case OP_TRANSPOSE:
+    case OP_REVERSE:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_BITCAST:
+    case OP_COPY:
+    case OP_SELECT:
+    case OP_COMPARE:
+    case OP_ADD:
+    case OP_SUBTRACT:
+    case OP_MULTIPLY:
+    case OP_MAXIMUM:
+    case OP_MINIMUM:
+    case OP_NEGATE:
+    case OP_PAD:
+        return loop_like(m, in);
+    default:
+        return false;
+    }
+}
+
+static bool is_matrix(const struct instr *in)
+{
+    return in->op == OP_DOT || in->op == OP_CONVOLUTION;
+}
+
+/* A matrix operation ends in its only user when that maps element by element and is a kernel. */
+static bool ends_in_user(const struct cost_plan *p, instr_id i)
+{
+    const struct module *m = p->module;
+    const struct instr *in = instr_at(m, i);
+    if (p->plain_matrix || !is_matrix(in) || users_count(&p->users, i) != 1 ||
+        comp_at(m, in->comp)->root.i == i.i)
+        return false;
+    instr_id u = users_of(&p->users, i)[0];
+    const struct instr *by = instr_at(m, u);
+    enum op_kind op = (enum op_kind)by->op;
+    if (p->fused[u.i] || p->kernel[u.i].matrix.i || !loop_like(m, by))
+        return false;
+    if (!op_is_elementwise_unary(op) && !op_is_elementwise_binary(op) && op != OP_SELECT && op != OP_CONVERT)
+        return false;
+    return shape_get(m->ir, by->shape)->count == shape_get(m->ir, in->shape)->count;
+}
+
 enum { MOST_COPIES = 15 }; /* times that one operation is computed, over all kernels */
 
 static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
@@ -176,12 +227,21 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
     const struct instr *in = instr_at(m, i);
     uint32_t n = users_count(&p->users, i);
     const instr_id *users = users_of(&p->users, i);
+    if (ends_in_user(p, i)) {
+        p->kernel[users[0].i].matrix = i;
+        copies[i.i] = 1;
+        return true;
+    }
     if (!loop_like(m, in) || n == 0 || comp_at(m, in->comp)->root.i == i.i || strided_reduce(m, in) ||
         (n > 1 && is_dear(in)))
         return false;
     uint64_t sum = 0;
     for (uint32_t k = 0; k < n; k++) {
         const struct instr *u = instr_at(m, users[k]);
+        if (is_matrix(u) && !p->plain_matrix && read_through(m, in)) {
+            sum += p->fused[users[k].i] ? copies[users[k].i] : 1;
+            continue;
+        }
         if (!loop_like(m, u) || strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[users[k].i]) ||
             (is_dear(in) && reuses(m, u)))
             return false;
@@ -359,8 +419,10 @@ static void add_work(struct maker *k, struct kernel *to, instr_id i)
     to->flops += w.flops;
     to->transcendentals += w.transcendentals;
     to->matrix_flops += matrix;
-    if (w.matrix && to->dtype == DTYPE_NONE)
+    if (w.matrix && to->dtype == DTYPE_NONE) {
         to->dtype = instr_shape(m, instr_at(m, i)->operands[0])->dtype;
+        to->matrix = i;
+    }
     k->p->visits++;
 }
 
@@ -432,6 +494,7 @@ static void plan_fill(struct cost_plan *p, const struct cost_options *o)
     users_make(m, &p->arena, &p->users);
     p->comps = module_call_order(m, false, &p->arena, &p->ncomps);
     find_runs(p);
+    p->plain_matrix = o->plain_matrix;
     if (!o->no_fusion)
         find_fused(p);
     make_kernels(p);

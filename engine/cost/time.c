@@ -30,6 +30,8 @@ static double fill_of(double m, double n, double k, double tile)
 
 double matrix_fill(const struct module *m, instr_id i, double tile)
 {
+    if (!i.i)
+        return 1;
     const struct instr *in = instr_at(m, i);
     if (in->op == OP_DOT) {
         struct dot_dims d;
@@ -83,7 +85,7 @@ static void kernel_time(struct cost *c, instr_id i)
     }
     double other = k->flops + 4 * k->transcendentals - k->matrix_flops, flops = 0;
     if (k->matrix_flops > 0) {
-        double fill = matrix_fill(p->module, i, h->tile.value);
+        double fill = matrix_fill(p->module, k->matrix, h->tile.value);
         flops = k->matrix_flops / (hardware_peak(h, k->dtype) * m->calibration.matrix * (fill > 0.01 ? fill : 0.01));
     }
     flops += (other > 0 ? other : 0) / h->vector.value;
@@ -221,7 +223,7 @@ static void fill(struct cost *c, enum overlap overlap, int64_t replica_count)
     c->of = ARENA_ARRAY(&c->arena, struct op_time, n);
     c->weight = ARENA_ARRAY(&c->arena, double, nc);
     c->collective_of = ARENA_ARRAY(&c->arena, int32_t, n);
-    t.own = ARENA_ARRAY(&c->arena, double, nc);
+    t.own = c->once = ARENA_ARRAY(&c->arena, double, nc);
     t.pick = ARENA_ARRAY(&c->arena, uint32_t, n);
     memset(c->collective_of, 0xff, (size_t)n * sizeof *c->collective_of);
     c->ncollectives = collectives_list(m, c->machine.ndevices, replica_count, &c->arena, &c->collectives, NULL);

@@ -13,6 +13,14 @@
 
 enum { HOP_TICKS = 1, LINK_BYTES = 64 };
 
+struct span_of_time {
+    int64_t start, end;
+};
+
+struct spans {
+    VEC(struct span_of_time) list;
+};
+
 struct mover {
     struct run *r;
     struct rendezvous *z;
@@ -29,7 +37,8 @@ struct mover {
     int32_t *count;   /* [n * nchunks] contributions */
     int64_t *place;   /* [nchunks] moves: rank */
     int64_t *avail;   /* [n * nchunks], moves: [nchunks]: tick at which it is there */
-    int64_t *sender_free, *receiver_free, *first, *last; /* [n] ticks */
+    int64_t *sender_free, *receiver_free; /* [n] ticks */
+    struct spans *spans;                  /* [n] when each rank has a part in a hop */
     int64_t *sent;                                       /* [n] messages */
     uint8_t *lost;                                       /* [n * nchunks], moves: [nchunks] */
     int64_t nlost;
@@ -231,12 +240,12 @@ static void start(struct mover *v)
     case OP_COLLECTIVE_PERMUTE: start_permute(v, source); break;
     default: start_broadcast(v);
     }
-    int64_t **ticks[] = { &v->sender_free, &v->receiver_free, &v->first, &v->last, &v->sent };
+    int64_t **ticks[] = { &v->sender_free, &v->receiver_free, &v->sent };
     for (size_t k = 0; k < COUNTOF(ticks); k++)
         *ticks[k] = ARENA_ARRAY(&v->tmp, int64_t, v->n + 1);
+    v->spans = ARENA_ARRAY(&v->tmp, struct spans, v->n + 1);
     for (int64_t i = 0; i < v->n; i++) {
-        v->sender_free[i] = v->receiver_free[i] = v->last[i] = v->z->members[i]->clock;
-        v->first[i] = -1;
+        v->sender_free[i] = v->receiver_free[i] = v->z->members[i]->clock;
         for (int64_t c = 0; c < v->hops.nchunks && !v->moves; c++)
             v->avail[cell(v, i, c)] = v->z->members[i]->clock;
     }
@@ -306,12 +315,11 @@ static void time_hop(struct mover *v, const struct hop *h, int64_t bytes, int64_
         int64_t *there = &v->avail[cell(v, h->to, c)];
         *there = h->sums ? max_i64(*there, *end) : *end;
     }
-    const int64_t ends[2] = { h->from, h->to };
-    for (int k = 0; k < 2; k++) {
-        if (v->first[ends[k]] < 0 || *begin < v->first[ends[k]])
-            v->first[ends[k]] = *begin;
-        v->last[ends[k]] = max_i64(v->last[ends[k]], *end);
-    }
+    if (!v->record) /* nobody asks when */
+        return;
+    struct span_of_time span = { *begin, *end };
+    vec_push(&v->tmp, &v->spans[h->from].list, span);
+    vec_push(&v->tmp, &v->spans[h->to].list, span);
 }
 
 static void record(struct mover *v, const struct hop *h, int64_t bytes, int64_t begin, int64_t end)
@@ -469,21 +477,41 @@ static void check(const struct mover *v)
             }
 }
 
+static int by_start(const void *a, const void *b)
+{
+    const struct span_of_time *x = a, *y = b;
+    return x->start != y->start ? (x->start < y->start ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
+}
+
+/* A device's time in the meeting: what lies between its hops is waiting. */
+static void log_spans(struct mover *v, int64_t rank)
+{
+    struct device *dev = v->z->members[rank];
+    const struct step *s = v->z->steps[rank];
+    struct spans *x = &v->spans[rank];
+    struct span_of_time none = { dev->clock, dev->clock + 1 };
+    if (!x->list.n)
+        vec_push(&v->tmp, &x->list, none);
+    qsort(x->list.v, (size_t)x->list.n, sizeof *x->list.v, by_start);
+    for (int64_t k = 0; k < x->list.n;) {
+        struct span_of_time t = x->list.v[k];
+        for (k++; k < x->list.n && x->list.v[k].start <= t.end; k++)
+            t.end = max_i64(t.end, x->list.v[k].end);
+        if (t.start > dev->clock)
+            trace_event(v->r, dev, s, TRACE_WAIT, dev->clock, t.start, v->record);
+        trace_event(v->r, dev, s, TRACE_COLLECTIVE, t.start, t.end, v->record);
+        dev->clock = t.end;
+    }
+    v->record->m.end = max_i64(v->record->m.end, dev->clock);
+}
+
 static void finish(struct mover *v)
 {
     for (int64_t i = 0; i < v->n; i++) {
-        struct device *dev = v->z->members[i];
-        const struct step *s = v->z->steps[i];
-        int64_t came = dev->clock, first = v->first[i] < 0 ? came : v->first[i],
-                last = max_i64(v->last[i], first + 1);
         for (uint32_t k = 0; k < v->nres; k++)
             coll_give(v->z, i, k, *result(v, i, k));
-        if (first > came)
-            trace_event(v->r, dev, s, TRACE_WAIT, came, first, v->record);
-        trace_event(v->r, dev, s, TRACE_COLLECTIVE, first, last, v->record);
-        dev->clock = last;
         if (v->record)
-            v->record->m.end = max_i64(v->record->m.end, last);
+            log_spans(v, i);
     }
 }
 

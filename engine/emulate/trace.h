@@ -9,7 +9,7 @@
  *     a hop      1 + bytes / 64, when the sender has the chunk and both ends are free
  *
  * (quotients rounded up). A device comes to a collective when its own steps are done, may wait
- * there for the others, and goes on when its last hop has ended.
+ * there for the others, between its hops too, and goes on when its last hop has ended.
  */
 #ifndef GSPMD_EMULATE_TRACE_H
 #define GSPMD_EMULATE_TRACE_H
@@ -34,8 +34,8 @@ const char *collective_algorithm_name(enum collective_algorithm a);
 
 enum trace_kind {
     TRACE_COMPUTE,    /* a kernel */
-    TRACE_COLLECTIVE, /* from the first hop that the device has a part in to the end of its last */
-    TRACE_WAIT,       /* at a collective, for devices that have not come; or held up (inject) */
+    TRACE_COLLECTIVE, /* hops that the device has a part in, those without a gap as one */
+    TRACE_WAIT,       /* at a collective, for others; or held up (inject) */
     TRACE_KILLED      /* the device ended here (inject kill); end == start */
 };
 const char *trace_kind_name(enum trace_kind k);

@@ -224,6 +224,24 @@ static bool better(const struct verdict *a, const struct verdict *b)
     return a->bytes < b->bytes || (a->bytes == b->bytes && a->collectives < b->collectives);
 }
 
+/* Instruction i came out dearer than in XLA's program: it is left to XLA, and so are those that share
+ * an operand with it and were decided otherwise. What XLA made for one of them served i too. true:
+ * that is news. */
+static bool leave_to_xla(const struct module *m, const struct users *users, const bool *decided,
+                         uint32_t i, bool *plain)
+{
+    bool more = !plain[i];
+    plain[i] = true;
+    const struct instr *in = i ? instr_at(m, (instr_id){ i }) : NULL;
+    for (uint32_t k = 0; in && k < in->noperands; k++) {
+        const instr_id *u = users_of(users, in->operands[k]);
+        for (uint32_t j = 0; j < users_count(users, in->operands[k]); j++)
+            if (decided[u[j].i] && !plain[u[j].i])
+                plain[u[j].i] = more = true;
+    }
+    return more;
+}
+
 enum { ROUNDS = 4 };
 
 struct program *best_program(const struct propagation *p, const struct partition_options *o,
@@ -238,16 +256,22 @@ struct program *best_program(const struct propagation *p, const struct partition
     arena_open(&tmp);
     int64_t n = module_ninstrs(p->graph->module);
     struct verdict first = judge(best, n, &tmp), least = first;
-    bool *plain = ARENA_ARRAY(&tmp, bool, n + 1), more = true;
+    bool *plain = ARENA_ARRAY(&tmp, bool, n + 1), *decided = ARENA_ARRAY(&tmp, bool, n + 1);
+    bool more = true;
+    struct users users;
+    users_make(p->graph->module, &tmp, &users);
     for (int round = 0; round < ROUNDS && more && first.collectives > 0; round++) {
         struct program *q = partition_as(p, o, plain, tick, d);
         if (!q)
             break;
         struct verdict v = judge(q, n, &tmp);
         more = false;
+        for (int64_t i = 0; i < q->nbest; i++)
+            decided[q->bests[i].source.i] = true;
         for (int64_t i = 0; i <= n; i++)
-            if (v.by_source[i] > first.by_source[i] && !plain[i])
-                plain[i] = more = true;
+            if (v.by_source[i] > first.by_source[i] &&
+                leave_to_xla(p->graph->module, &users, decided, (uint32_t)i, plain))
+                more = true;
         bool take = better(&v, &least);
         if (take)
             least = v;

@@ -58,7 +58,10 @@ void partition_get_tuple_element(struct spmd *s, instr_id source)
     }
     struct pval tuple = operand_value(s, source, 0);
     int64_t i = instr_int(in, ATTR_INDEX, 0);
-    store(s, source, emit_gte(s, tuple.local, i), element_sharding(s, tuple.base, tuple.sharding, i));
+    /* The front of a sort may be all that there is of it (sort_topk.c): the value's base, not ours. */
+    struct pval v = pval_make(s, emit_gte(s, tuple.local, i), shape_get(s->ir, tuple.base)->elems[i],
+                              element_sharding(s, tuple.base, tuple.sharding, i));
+    set_value(s, source, reshard(s, v, source_sharding(s, source)));
 }
 
 /* ---- control flow, S-155..S-157 --------------------------------------------------------------------------- */

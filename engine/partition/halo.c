@@ -378,9 +378,9 @@ instr_id halo_valid(struct spmd *s, instr_id x, const struct halo_spec *h, const
     const instr_id none = { 0 };
     int64_t S = node_shape(s, x)->dims[h->dim], left0 = ofs_at(&h->left, 0);
     struct ofs both = ofs_add(h->left, h->right);
-    int64_t most = max_i64(ofs_max(&h->left, 1, r->n), ofs_max(&h->right, 0, r->n - 1));
+    int64_t most = max_i64(ofs_max(&h->left, 0, r->n), ofs_max(&h->right, 0, r->n));
     int64_t span = S + ofs_max(&both, 0, r->n);
-    if (h->low == left0 && span == h->want && most >= 2 * h->want) {
+    if (h->low == left0 && span == h->want && most > 2 * h->want) {
         if (2 * span >= r->n * max_i64(S, h->shard))
             return none;
         return ring_compact(s, x, h, r);

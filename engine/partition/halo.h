@@ -72,6 +72,6 @@ instr_id pad_dim(struct spmd *s, instr_id x, instr_id value, int dim, int64_t lo
 instr_id dynamic_slice_dim(struct spmd *s, instr_id x, int dim, instr_id start, int64_t size);
 
 /* Largest number of devices for which lists of pairs and tables are made. */
-enum { HALO_LIST_LIMIT = 4096 };
+enum { HALO_LIST_LIMIT = 65536 };
 
 #endif

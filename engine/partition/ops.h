@@ -56,6 +56,9 @@ static inline int64_t group_devices(const struct spmd *s)
     return s->groups->size;
 }
 
+/* S-151, sort_topk.c; false: the sort is no top-k. */
+bool sort_as_topk(struct spmd *s, instr_id source, int dim);
+
 /* Replaces or adds an attribute of a node just made by emit_clone. */
 void set_attr(struct spmd *s, instr_id node, struct attr a);
 

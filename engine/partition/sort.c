@@ -40,6 +40,8 @@ void partition_sort(struct spmd *s, instr_id source)
     int n;
     const int64_t *dims = instr_ints(in, ATTR_DIMENSIONS, &n);
     t.dim = n ? (int)dims[0] : 0;
+    if (n && sort_as_topk(s, source, t.dim))
+        return;
     t.out = common_result(s, source_sharding(s, source));
     const struct shape *x = source_shape(s, in->operands[0]);
     if (!t.out.i || !sharding_is_tiled(s->sh, t.out) || x->rank >= OPS_MAX_RANK ||

@@ -150,9 +150,13 @@ void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key)
         memmove(f->list.v + from + n, f->list.v + to, tail * sizeof *f->list.v);
     f->list.n = total;
     k = from;
-    for (int64_t j = 0; j < p->log.n; j++)
-        if (p->log.v[j].instr.i == i.i)
-            f->list.v[k++] = p->log.v[j].write;
+    for (int64_t j = 0; j < p->log.n; j++) {
+        if (p->log.v[j].instr.i != i.i)
+            continue;
+        f->list.v[k++] = p->log.v[j].write;
+        if (sweep_of(p->log.v[j].write.time) > c->last[i.i])
+            c->last[i.i] = sweep_of(p->log.v[j].write.time);
+    }
     struct prop_time t = { (uint8_t)(from_key >> 48), (uint16_t)(from_key >> 32), 0, 0 };
     count_writes(c, t, (int64_t)n - (int64_t)(to - from));
 }
@@ -226,21 +230,50 @@ static bool inputs_differ(struct inc *c, uint32_t slot, uint64_t key)
     return false;
 }
 
-/* In a level after level 1 most rules say what they said in the one before: a visit that reads what its
- * first visit there read, and wrote nothing, says no again. Those of broadcasts wait for a level. */
-static bool says_no_again(struct inc *c, uint32_t slot, struct prop_time t)
+static bool any_since(const struct inc *c, uint32_t n, const instr_id *v, uint16_t sweep)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (c->last[v[k].i] >= sweep)
+            return true;
+    return false;
+}
+
+/* Whether nothing that decides a no of that slot was written, in either history, since a sweep. */
+static bool is_quiet(const struct inc *c, uint32_t slot, uint16_t sweep)
 {
     const struct pass *p = c->p;
-    if (t.iteration != 1 || t.stage < 2 || p->special || p->groups.n)
+    instr_id i = p->slot_instr[slot];
+    const struct instr *ins = at(p, i);
+    if (c->last[i.i] >= sweep || ins->op == OP_PARAMETER)
         return false;
-    if (t.stage < 4 && slot_waits(p, slot))
+    if (p->slot_kind[slot] == SLOT_FORWARD)
+        return !any_since(c, ins->noperands, ins->operands, sweep);
+    const instr_id *u = users_of(p->users, i);
+    uint32_t n = users_count(p->users, i);
+    if (any_since(c, n, u, sweep))
         return false;
-    uint64_t to = key_of(t);
-    t.stage--;
-    for (uint32_t k = 0; k < c->reads.n; k++)
-        if (inc_written(c, true, c->reads.v[k], key_of(t), to))
+    for (uint32_t k = 0; k < n; k++)
+        if (fact_of(p, u[k])->asks && any_since(c, at(p, u[k])->noperands, at(p, u[k])->operands, sweep))
             return false;
     return true;
+}
+
+/* A visit of which it is plain that it writes nothing in both histories: in a later sweep nothing set its bit
+ * again; at a level after level 1 most rules say what they said at the one before (those of broadcasts wait
+ * for a level), so that a visit that reads what its first visit there read, and wrote nothing, says no again. */
+static bool is_nothing(const struct inc *c, uint32_t slot, struct prop_time t)
+{
+    const struct pass *p = c->p;
+    if (p->special || p->groups.n)
+        return false;
+    if (t.iteration > 1) {
+        t.iteration--;
+        return is_quiet(c, slot, sweep_of(t));
+    }
+    if (t.stage < 2 || (t.stage < 4 && slot_waits(p, slot)))
+        return false;
+    t.stage--;
+    return is_quiet(c, slot, sweep_of(t));
 }
 
 static void run_visit(struct inc *c, uint32_t slot, struct prop_time t)
@@ -260,6 +293,8 @@ static void examine(struct inc *c, uint32_t slot, struct prop_time t)
 {
     struct pass *p = c->p;
     instr_id i = p->slot_instr[slot];
+    if (is_nothing(c, slot, t))
+        return;
     uint64_t key = key_of(t);
     bool in_new = inc_occurs(c, true, slot, t), in_old = inc_occurs(c, false, slot, t);
     if (!in_new && !in_old)
@@ -270,10 +305,8 @@ static void examine(struct inc *c, uint32_t slot, struct prop_time t)
         bool differ = inputs_differ(c, slot, key);
         if (in_old && !differ)
             return;
-        if (!says_no_again(c, slot, t)) {
-            c->differing += differ || !in_old;
-            run_visit(c, slot, t);
-        }
+        c->differing += differ || !in_old;
+        run_visit(c, slot, t);
     }
     if (!p->log.n && !inc_written(c, true, i, key, key + 1))
         return;
@@ -445,6 +478,7 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
     options_own(p, a, o);
     p->now = ARENA_ARRAY(c->tmp, sharding_id, size);
     memcpy(c->count, c->old->mount->count, sizeof c->count);
+    out->last = c->last = arena_copy(a, c->old->last, size, sizeof *c->last);
     if (!inc_edit(c, n, edits))
         return false;
     for (uint32_t k = 0; increment_poison && k < size; k++)

@@ -36,6 +36,7 @@ struct inc {
     uint32_t *cached_of; /* by instruction: entry + 1 */
     VEC(struct cached) cached;
     VEC(struct unseen) unseen;
+    uint16_t *last; /* by instruction: sweep of its last write in either history, or later */
     uint64_t *exam; /* by slot: reads what was forked */
     uint32_t count[STAGES][SWEEPS_KEPT];
     struct id_list reads, touched;

@@ -121,6 +121,12 @@ struct rule_slot {
 
 enum { STAGES = 5, SWEEPS_KEPT = 64 };
 
+/* Sweeps in the order of time; 0: before the first, and never. */
+static inline uint16_t sweep_of(struct prop_time t)
+{
+    return t.iteration ? (uint16_t)(t.stage << 12 | (t.iteration < 4095 ? t.iteration : 4095)) : 0;
+}
+
 /* Writes before the first sweep have the times (0, 0, slot): the module's own, slot = instruction; then
  * what the steps do, one after the other; then P-76. */
 #define SETUP_STEPS   (UINT32_MAX - 1)

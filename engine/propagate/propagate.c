@@ -137,8 +137,14 @@ static void history_make(struct propagation *out, const struct pass *p)
     for (uint32_t k = 1; k <= p->n + 1; k++)
         out->first[k] += out->first[k - 1];
     uint32_t *next = arena_copy(p->tmp, out->first, p->n + 2, sizeof *next);
-    for (uint32_t k = 0; k < total; k++)
-        out->writes[next[p->log.v[k].instr.i]++] = p->log.v[k].write;
+    out->last = ARENA_ARRAY(a, uint16_t, p->n + 1);
+    for (uint32_t k = 0; k < total; k++) {
+        const struct log_entry *e = &p->log.v[k];
+        out->writes[next[e->instr.i]++] = e->write;
+        uint16_t sweep = sweep_of(e->write.time);
+        if (sweep > out->last[e->instr.i])
+            out->last[e->instr.i] = sweep;
+    }
 }
 
 /* What increments start from. */

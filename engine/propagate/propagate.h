@@ -140,6 +140,7 @@ struct propagation {
     uint32_t *first;
     struct prop_write *writes;
     uint32_t nwrites;
+    uint16_t *last; /* internal: of each instruction, sweep of its last write (sweep_of) */
     bool *provided;            /* [ninstrs + 1] P-75 */
     uint64_t *open;            /* [ninstrs + 1] open dims bits, P-132 */
     bool changed;              /* P-66 */
@@ -204,6 +205,15 @@ int why_candidates(const struct propagation *p, instr_id instr, const struct pro
                    struct arena *a, struct why_candidate **out);
 
 const char *prop_rule_text(const struct propagation *p, instr_id instr, const struct prop_write *w);
+
+/* How often each rule changed a sharding, and how often what it left is there at the end. One row a rule and
+ * family of operations; also those that never fired. candidates: rows for what decided between candidates,
+ * too, by visiting again (in time with the square of a module's size). In arena a. */
+struct prop_rule_count {
+    const char *name; /* "P-106 forward dot" */
+    int64_t fired, decisive;
+};
+int64_t prop_rules(const struct propagation *p, bool candidates, struct arena *a, struct prop_rule_count **out);
 
 /* A change by its place in time: the history from the first write to the last. */
 struct prop_change {

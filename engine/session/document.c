@@ -287,6 +287,9 @@ static bool load(struct document *doc, const struct load_request *r, struct tick
                             : module_load_text(fresh->ir, r->name, r->text, r->n, t, d);
     diag_stage(d, former);
     bool ok = fresh->module != NULL;
+    if (ok && hlo_import_shardy(fresh->module))
+        diag_note(d, NULL, (struct span){ 0, 0 },
+                  "shardings are propagated here by GSPMD's rules; this dump is from before Shardy's");
     if (ok) {
         fresh->path = arena_strdup(&fresh->arena, r->path ? r->path : r->name);
         look_at_module(fresh);

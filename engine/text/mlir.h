@@ -313,6 +313,8 @@ bool mlir_dict(struct mlir *r, char close); /* into r->attrs; behind the opening
 bool mlir_loc(struct mlir *r, const char **text, uint32_t *len); /* optional loc(...) */
 uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape);
 bool mlir_use(struct mlir *r, uint32_t *out); /* %x, %x#1 */
+/* %_12: what the printer writes for an instruction that has no name. */
+bool mlir_nameless(const char *name, size_t n);
 /* From here on the name of value `of` means v. */
 void mlir_rename(struct mlir *r, uint32_t of, uint32_t v);
 struct mregion *mlir_open_region(struct mlir *r, struct mop *op);
@@ -378,6 +380,8 @@ instr_id mvalue(struct mlir *r, uint32_t v); /* in the current computation */
 void mset(struct mlir *r, uint32_t v, instr_id i);
 instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const instr_id *operands,
                int nattrs, const struct attr *attrs);
+/* The inside of an MLIR string as the inside of an HLO one; apostrophes escaped, as in op_name. */
+void mlir_add_escaped(struct str *s, const char *p, uint32_t n, bool apostrophes);
 void mlir_metadata(struct mlir *r, const char *loc, uint32_t nloc, const char **text, uint32_t *len);
 void mspread(struct mlir *r, instr_id tuple, const struct mop *op);
 

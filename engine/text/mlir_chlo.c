@@ -16,9 +16,17 @@ static instr_id un(const struct expr *e, enum op_kind op, instr_id a)
     return memit(e->r, op, e->shape, 1, &a, 0, NULL);
 }
 
+static bool is_constant(const struct expr *e, instr_id i)
+{
+    const struct instr *in = instr_at(e->r->m, i);
+    return in->op == OP_CONSTANT || (in->op == OP_BROADCAST && instr_at(e->r->m, in->operands[0])->op == OP_CONSTANT);
+}
+
+/* A constant stands on the right where the order is free, as the importer's canonicalizer has it. */
 static instr_id bin(const struct expr *e, enum op_kind op, instr_id a, instr_id b)
 {
-    instr_id v[2] = { a, b };
+    bool swap = (op == OP_ADD || op == OP_MULTIPLY) && is_constant(e, a) && !is_constant(e, b);
+    instr_id v[2] = { swap ? b : a, swap ? a : b };
     return memit(e->r, op, e->shape, 2, v, 0, NULL);
 }
 

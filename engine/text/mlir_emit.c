@@ -20,23 +20,12 @@ instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const
     return i;
 }
 
-/* %_12: what the printer writes for an instruction that has no name. */
-static bool is_nameless(const char *name, uint32_t n)
-{
-    if (n < 2 || name[0] != '_')
-        return false;
-    for (uint32_t i = 1; i < n; i++)
-        if (!mis(name[i], MC_DIGIT))
-            return false;
-    return true;
-}
-
 /* What `%5` of a dot is called: dot.5; `%arg0`, `%cst_1` keep their names. Two of one name in a
  * computation (of inlined regions): the later is named when printed. */
 static void give_name(struct mlir *r, struct instr *in, enum op_kind op, const char *name, uint32_t n)
 {
     struct str s = STR_IN(&r->tmp);
-    if (in->name.i || n == 0 || n > 200 || is_nameless(name, n))
+    if (in->name.i || n == 0 || n > 200 || mlir_nameless(name, n))
         return;
     if (mis(name[0], MC_DIGIT))
         str_addf(&s, "%s.", op_name(op));
@@ -70,6 +59,8 @@ void mset(struct mlir *r, uint32_t v, instr_id i)
             op = OP_CONDITIONAL;
         else if (def->kind == M_CALL)
             op = OP_CALL;
+        else if (def->kind == M_CUSTOM || def->kind == M_CONSTRAINT)
+            op = OP_CUSTOM_CALL;
     }
     give_name(r, instr_at(r->m, i), op, x->name, x->nname);
 }
@@ -171,7 +162,10 @@ instr_id mvalue(struct mlir *r, uint32_t v)
 static bool operands(struct mlir *r, const struct mop *op, instr_id **out)
 {
     *out = ARENA_ARRAY(&r->tmp, instr_id, op->noperands + 1);
+    bool loop = op->kind == M_HLO && op->hlo == OP_WHILE && op->nregions == 2;
     for (uint32_t k = 0; k < op->noperands; k++) {
+        if (loop && mval(r, op->regions[1]->arg0 + k)->alias)
+            continue; /* not carried: its regions use the value itself */
         (*out)[k] = mvalue(r, op->operands[k]);
         if (!(*out)[k].i)
             return false;
@@ -875,7 +869,7 @@ static void frontend_pair(struct str *s, const struct mattr *a)
     if (n >= 2 && *p == '"' && p[n - 1] == '"') {
         p++;
         n -= 2;
-        str_add(s, p, n);
+        mlir_add_escaped(s, p, n, false);
     } else {
         for (uint32_t i = 0; i < n; i++) {
             if (p[i] == '"' || p[i] == '\\')

@@ -78,7 +78,7 @@ static int hex_value(char c)
 }
 
 /* MLIR escapes as \22, HLO as \". */
-static void add_escaped(struct str *s, const char *p, uint32_t n)
+void mlir_add_escaped(struct str *s, const char *p, uint32_t n, bool apostrophes)
 {
     for (uint32_t i = 0; i < n; i++) {
         char c = p[i];
@@ -88,7 +88,7 @@ static void add_escaped(struct str *s, const char *p, uint32_t n)
         } else if (c == '\\' && i + 1 < n) {
             c = p[++i];
         }
-        if (c == '"' || c == '\\' || c == '\'')
+        if (c == '"' || c == '\\' || (apostrophes && c == '\''))
             str_addc(s, '\\');
         if ((unsigned char)c < 32)
             str_addf(s, "\\%03o", (unsigned)(unsigned char)c);
@@ -104,12 +104,12 @@ static const char *make(struct mlir *r, const char *loc, uint32_t nloc, uint32_t
     struct str s = STR_IN(&r->m->arena);
     if (at.nname) {
         str_adds(&s, "op_name=\"");
-        add_escaped(&s, at.name, at.nname);
+        mlir_add_escaped(&s, at.name, at.nname, true);
         str_addc(&s, '"');
     }
     if (at.nfile && !mtext(at.file, at.nfile, "-")) {
         str_adds(&s, s.n ? " source_file=\"" : "source_file=\"");
-        add_escaped(&s, at.file, at.nfile);
+        mlir_add_escaped(&s, at.file, at.nfile, true);
         str_addf(&s, "\" source_line=%" PRId64, at.line);
     }
     *len = (uint32_t)s.n;

@@ -685,9 +685,11 @@ static bool print_module(struct mprint *p)
     const struct module *m = p->m;
     mp_say(p, "module ");
     put_symbol(p, m->name.i ? name_text(m->ir, m->name) : "module");
-    mp_say(p, " attributes {");
-    mp_sayf(p, "mhlo.num_partitions = ", max_i64(1, m->num_partitions), " : i32, ");
-    mp_sayf(p, "mhlo.num_replicas = ", max_i64(1, m->replica_count), " : i32} {\n");
+    if (m->num_partitions > 0) {
+        mp_sayf(p, " attributes {mhlo.num_partitions = ", m->num_partitions, " : i32, ");
+        mp_sayf(p, "mhlo.num_replicas = ", max_i64(1, m->replica_count), " : i32}");
+    }
+    mp_say(p, " {\n");
     p->vals = ARENA_ARRAY(&p->tmp, struct leaf *, (int64_t)module_ninstrs(m) + 1);
     p->is_func = ARENA_ARRAY(&p->tmp, bool, (int64_t)module_ncomps(m) + 1);
     find_stretches(p);

@@ -283,14 +283,26 @@ uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape)
     return v;
 }
 
+bool mlir_nameless(const char *name, size_t n)
+{
+    if (n < 2 || name[0] != '_')
+        return false;
+    for (size_t i = 1; i < n; i++)
+        if (!mis(name[i], MC_DIGIT))
+            return false;
+    return true;
+}
+
 void mlir_rename(struct mlir *r, uint32_t of, uint32_t v)
 {
     const struct mval *x = mval(r, of);
     uint32_t k;
     if (!x->name)
         return;
-    mval(r, v)->name = x->name;
-    mval(r, v)->nname = x->nname;
+    if (!mval(r, v)->name || !mlir_nameless(x->name, x->nname)) {
+        mval(r, v)->name = x->name;
+        mval(r, v)->nname = x->nname;
+    }
     if (as_number(x->name, x->nname, &k) && k < r->ncap)
         r->numbered[k] = v;
     else if (r->capnames)

@@ -12,6 +12,10 @@
 struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick,
                         struct diag *d) MUST_CHECK;
 
+/* Turns Shardy's custom calls of an HLO dump (manual computations, shardings of results) into GSPMD's, in
+ * place; names stay. true: there were some. For a module to work on, not for one to print back. */
+bool hlo_import_shardy(struct module *m);
+
 /* Prints m as XLA does. For a module that was read from XLA's text: that text, byte for byte. */
 struct hlo_print_options {
     const sharding_id *shardings; /* [ninstrs+1] in place of the instructions' own; NULL */

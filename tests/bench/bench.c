@@ -1,7 +1,7 @@
 /* Times of the engine on large dumps, as ratios in one run: machines are noisy, so each figure is the
  * best of a few rounds and stands beside its bar.
  *
- *     bench FILE.hlo[.gz]...
+ *     bench [--planner] FILE.hlo[.gz]...
  *
  * One child process a file, so that memory is that file's. XLA's parser needs 5 to 6 us an
  * instruction on a quiet machine of this class; the bar is a tenth of 5. */
@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "partition/best.h"
 #include "session/session.h"
 
 static double now(void)
@@ -124,9 +125,86 @@ static int bench_file(const char *path)
     return 0;
 }
 
+/* ---- partitioner=best -------------------------------------------------------------------------------- */
+
+enum { RANK = 6, AXES = 5, PLANS = 400 };
+
+static uint64_t seed = 88172645463325252ULL;
+
+static int below(int n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (int)((seed >> 11) % (uint64_t)n);
+}
+
+/* Five mesh axes in any order on six dimensions, or copies. */
+static sharding_id random_layout(struct shardings *sh, const int64_t *mesh)
+{
+    int axis[AXES] = { 0, 1, 2, 3, 4 }, perm[AXES], at[AXES], k = 0;
+    int64_t dims[RANK + 1];
+    for (int i = AXES - 1; i > 0; i--) {
+        int j = below(i + 1), x = axis[i];
+        axis[i] = axis[j];
+        axis[j] = x;
+    }
+    for (int i = 0; i < AXES; i++)
+        at[i] = below(RANK + 1);
+    for (int d = 0; d <= RANK; d++) {
+        dims[d] = 1;
+        for (int i = 0; i < AXES; i++)
+            if (at[i] == d) {
+                perm[k++] = axis[i];
+                dims[d] *= mesh[axis[i]];
+            }
+    }
+    bool copies = dims[RANK] > 1;
+    struct tiling t = tiling_make(sh, RANK + copies, dims, order_from_iota(sh, AXES, mesh, perm));
+    return copies ? sharding_partial(sh, t) : sharding_plain(sh, t);
+}
+
+/* A plan between two shardings of rank 6 over 5 mesh axes: processor time, best of three. */
+static void bench_planner(void)
+{
+    static const int64_t meshes[][AXES] = { { 2, 2, 2, 2, 2 }, { 2, 4, 2, 8, 2 }, { 16, 16, 16, 16, 16 } };
+    static const int64_t dims[RANK] = { 64, 128, 960, 31, 64, 240 };
+    for (size_t m = 0; m < COUNTOF(meshes); m++) {
+        struct shardings *sh = shardings_new();
+        double sum = 0, worst = 0;
+        int64_t n = 1;
+        for (int a = 0; a < AXES; a++)
+            n *= meshes[m][a];
+        for (int i = 0; i < PLANS; i++) {
+            struct best_problem p = { .t = sh, .rank = RANK, .dims = dims, .bytes = 4, .ndevices = n,
+                                      .from = random_layout(sh, meshes[m]),
+                                      .to = random_layout(sh, meshes[m]), .limit_bytes = -1 };
+            struct best_plan plan;
+            double least = 1e9;
+            for (int round = 0; round < 3; round++) {
+                clock_t t = clock();
+                (void)best_plan(&p, &plan);
+                double took = (double)(clock() - t) / CLOCKS_PER_SEC;
+                least = took < least ? took : least;
+            }
+            sum += least;
+            worst = least > worst ? least : worst;
+        }
+        printf("planner of partitioner=best, rank 6, 5 axes, %7" PRId64
+               " devices: %.3f ms a plan, at most %.3f ms of %d (bar 1 ms)\n",
+               n, 1e3 * sum / PLANS, 1e3 * worst, PLANS);
+        shardings_free(sh);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int worst = 0;
+    if (argc > 1 && !strcmp(argv[1], "--planner")) {
+        bench_planner();
+        argc--;
+        argv++;
+    }
     for (int i = 1; i < argc; i++) {
         fflush(stdout);
         pid_t child = fork();

@@ -35,7 +35,7 @@ echo "sweep of 1,024 strategies of 4,668 instructions (bar 10 s on two idle core
         "$inputs/paper/t5_6p47B_gpipe_16mb.hlo.gz" 2>&1
     times | sed -n '2s/^/  processor time of both: /p'
 )
-exec "$build/bench" models/transformer_layer.hlo \
+exec "$build/bench" --planner models/transformer_layer.hlo \
     "$inputs"/paper_train_unrolled24_16x8.hlo.gz "$inputs"/gpt_unrolled12_real.hlo.gz \
     "$inputs"/gpt_unrolled24_real.hlo.gz "$inputs"/gpt3_unrolled96_real.hlo.gz \
     "$inputs"/llama405b_unrolled_train_real.hlo.gz "$inputs"/gpt_unrolled220_real.hlo.gz

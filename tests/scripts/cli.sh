@@ -209,7 +209,7 @@ check "... and saved strategies" says "mine"
 
 # ---- the page "keep the all-gather out": its script holds, and a change is caught
 check "scripts/ci holds" status 0 "$gspmd" -n -q --junit "$tmp/ci.xml" -f scripts/ci/layer.gspmd models/transformer_layer.hlo
-check "... with verdicts" grep -q 'tests="10" failures="0" errors="0"' "$tmp/ci.xml"
+check "... with verdicts" grep -q 'tests="11" failures="0" errors="0"' "$tmp/ci.xml"
 sed 's/^shard w2 .*/shard w2 [_,model]/; s/^expect unchanged.*//' scripts/ci/layer.gspmd >"$tmp/worse.gspmd"
 check "... catches an all-gather" status 1 "$gspmd" -n -q -f "$tmp/worse.gspmd" models/transformer_layer.hlo
 check "... by name" tells "expected no all-gather, found"

@@ -66,7 +66,7 @@ static bool uses_16_bits(const struct module *m)
 
 static void measure(struct row *r, const struct program *p)
 {
-    struct cost_options o = { .widen = true };
+    struct cost_options o = { .widen = true, .plain_matrix = true };
     struct cost_plan *plan = cost_plan_new(p->module, p, &o, NULL, NULL);
     struct memory *m = memory_of(plan, &o);
     r->flops = cost_flops(plan, true);

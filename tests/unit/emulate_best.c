@@ -245,9 +245,44 @@ static void random_slices(void **state)
     tell(&k);
 }
 
+/* XLA makes the whole array once, for two users; a cheaper plan for one of them alone would make the
+ * program dearer. */
+static void shared_whole_value(void **state)
+{
+    (void)state;
+    struct tally k = { 0 };
+    judge("HloModule m, num_partitions=8\n\nENTRY e {\n"
+          "  x = f32[16,16,16] parameter(0), sharding={devices=[2,1,4]<=[8]}\n"
+          "  y = f32[16,16,16] copy(x), sharding={devices=[1,8,1]<=[8]}\n"
+          "  z = f32[16,16,16] negate(x), sharding={replicated}\n"
+          "  ROOT t = (f32[16,16,16], f32[16,16,16]) tuple(y, z), sharding={{devices=[1,8,1]<=[8]}, "
+          "{replicated}}\n}\n", &k);
+    assert_int_equal(k.sum_xla, 14336);
+    assert_int_equal(k.sum, 14336);
+}
+
+/* Another such pair in the same program keeps nothing else from being better. */
+static void one_loss_one_gain(void **state)
+{
+    (void)state;
+    struct tally k = { 0 };
+    judge("HloModule m, num_partitions=8\n\nENTRY e {\n"
+          "  x = f32[16,16,16] parameter(0), sharding={devices=[2,1,4]<=[8]}\n"
+          "  y = f32[16,16,16] copy(x), sharding={devices=[1,8,1]<=[8]}\n"
+          "  z = f32[16,16,16] negate(x), sharding={replicated}\n"
+          "  a = f32[16,16,16] parameter(1), sharding={devices=[2,1,4]<=[8]}\n"
+          "  b = f32[16,16,16] copy(a), sharding={devices=[1,8,1]<=[8]}\n"
+          "  ROOT t = (f32[16,16,16], f32[16,16,16], f32[16,16,16]) tuple(y, z, b), "
+          "sharding={{devices=[1,8,1]<=[8]}, {replicated}, {devices=[1,8,1]<=[8]}}\n}\n", &k);
+    assert_int_equal(k.sum_xla, 2 * 14336);
+    assert_int_equal(k.sum, 14336 + 1792);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_pairs),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(shared_whole_value),
+                                        cmocka_unit_test(one_loss_one_gain),
+                                        cmocka_unit_test(random_pairs),
                                         cmocka_unit_test(random_products),
                                         cmocka_unit_test(random_slices) };
     return cmocka_run_group_tests(tests, NULL, NULL);

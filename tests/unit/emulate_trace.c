@@ -233,23 +233,23 @@ static const char *pipeline_text(struct arena *a, int64_t stages, int64_t busy_t
         str_addf(&pairs, "%s{%" PRId64 ",%" PRId64 "}", d ? "," : "", d, (d + 1) % stages);
     str_addf(&s,
              "HloModule pipe, num_partitions=%" PRId64 "\n"
-             "work { x = f32[64,512] parameter(0)\n w = f32[512,512] constant({...})\n"
-             " ROOT y = f32[64,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"
-             "rest { ROOT x = f32[64,512] parameter(0) }\n"
-             "body { t = (s32[], f32[64,512]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
-             " x = f32[64,512] get-tuple-element(t), index=1\n u = u32[] partition-id()\n d = s32[] convert(u)\n"
+             "work { x = f32[4,1024] parameter(0)\n w = f32[1024,1024] constant({...})\n"
+             " ROOT y = f32[4,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"
+             "rest { ROOT x = f32[4,1024] parameter(0) }\n"
+             "body { t = (s32[], f32[4,1024]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+             " x = f32[4,1024] get-tuple-element(t), index=1\n u = u32[] partition-id()\n d = s32[] convert(u)\n"
              " n = s32[] constant(%" PRId64 ")\n end = s32[] add(d, n)\n"
              " p = pred[] compare(i, d), direction=GE\n q = pred[] compare(i, end), direction=LT\n has = pred[] and(p, q)\n"
-             " y = f32[64,512] conditional(has, x, x), true_computation=work, false_computation=rest\n"
-             " z = f32[64,512] collective-permute(y), channel_id=1, source_target_pairs={%s}\n"
-             " one = s32[] constant(1)\n j = s32[] add(i, one)\n ROOT o = (s32[], f32[64,512]) tuple(j, z) }\n",
+             " y = f32[4,1024] conditional(has, x, x), true_computation=work, false_computation=rest\n"
+             " z = f32[4,1024] collective-permute(y), channel_id=1, source_target_pairs={%s}\n"
+             " one = s32[] constant(1)\n j = s32[] add(i, one)\n ROOT o = (s32[], f32[4,1024]) tuple(j, z) }\n",
              stages, busy_turns, str_text(&pairs));
     str_addf(&s,
-             "cond { t = (s32[], f32[64,512]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+             "cond { t = (s32[], f32[4,1024]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
              " k = s32[] constant(%" PRId64 ")\n ROOT p = pred[] compare(i, k), direction=LT }\n"
-             "ENTRY e {\n x = f32[64,512] parameter(0)\n z = s32[] constant(0)\n t = (s32[], f32[64,512]) tuple(z, x)\n"
-             " w = (s32[], f32[64,512]) while(t), condition=cond, body=body\n"
-             " ROOT r = f32[64,512] get-tuple-element(w), index=1\n}\n",
+             "ENTRY e {\n x = f32[4,1024] parameter(0)\n z = s32[] constant(0)\n t = (s32[], f32[4,1024]) tuple(z, x)\n"
+             " w = (s32[], f32[4,1024]) while(t), condition=cond, body=body\n"
+             " ROOT r = f32[4,1024] get-tuple-element(w), index=1\n}\n",
              busy_turns + stages - 1);
     return str_text(&s);
 }
@@ -268,12 +268,12 @@ static void pipelines_idle_as_the_formula_says(void **state)
         if (!x.ok)
             fail_msg("%s", first_error(x.d));
         /* All turns take as long as one with work in it: what is not computing or sending is idle. */
-        double want = (double)(stages - 1) / (double)(turns + stages - 1), idle = 0, busy = 0;
+        double want = (double)(stages - 1) / (double)(turns + stages - 1), idle = 0, work = 0;
         for (int64_t d = 0; d < stages; d++) {
             idle += (double)t.waiting[d];
-            busy += (double)t.computing[d];
+            work += (double)t.computing[d];
         }
-        double share = idle / (idle + busy);
+        double share = idle / (idle + work);
         if (fabs(share - want) > 0.02)
             fail_msg("%d stages, %d turns: idle share %g, not %g", (int)stages, (int)turns, share, want);
         trace_free(&t);

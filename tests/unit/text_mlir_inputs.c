@@ -189,13 +189,26 @@ static void same_modules(const char *path, struct fixture *f, struct fixture *g)
     assert_true(module_equal(f->m, g->m));
 }
 
-/* Printed as StableHLO and read again: a valid module with the same parameters and results; what came from
- * StableHLO is the same module, names and all, and any text is the same the second time. What has no
+/* What comes back as the same values in another shape of text: an all-to-all's reshapes are folded into
+ * their neighbours when they are read as operations of their own; two constants that reading merges. */
+static bool comes_back_otherwise(const char *path)
+{
+    static const char *const names[] = { "ulysses_small", "llama_gqa2_small.sdy", "flash_small", "llama_generate_small.after_spmd",
+                                         "llama_train_small.after_spmd", "llama_train_small.sdy.after_spmd" };
+    for (size_t k = 0; k < COUNTOF(names); k++)
+        if (strstr(path, names[k]))
+            return true;
+    return false;
+}
+
+/* Printed as StableHLO and read again. What came from StableHLO is the same module, names and all, and
+ * prints the same text. What came from HLO is a valid module with the same parameters and results, whose
+ * text does not change any more (the first reading makes the importer's simplifications). What has no
  * counterpart there (asynchronous operations and the like) is refused with a message. */
 static void prints_and_reads(const char *path, int *done, int *refused)
 {
-    bool stablehlo = strstr(path, ".mlir") != NULL;
-    struct fixture f, g;
+    bool stablehlo = strstr(path, ".mlir") != NULL, otherwise = comes_back_otherwise(path);
+    struct fixture f, g, h;
     start(&f);
     f.m = module_load(f.c, path, NULL, f.d);
     if (!f.m) {
@@ -214,18 +227,32 @@ static void prints_and_reads(const char *path, int *done, int *refused)
     if (!g.m)
         fail_msg("%s: %s", path, messages(&g));
     const struct computation *a = comp_at(f.m, f.m->entry), *b = comp_at(g.m, g.m->entry);
-    assert_int_equal(a->nparams, b->nparams);
-    for (uint32_t k = 0; k < a->nparams; k++)
+    bool tuples = strstr(path, "tuple_args") != NULL; /* StableHLO has none: one argument a leaf */
+    assert_true(tuples || a->nparams == b->nparams);
+    for (uint32_t k = 0; k < a->nparams && !tuples; k++) {
+        const struct instr *x = instr_at(f.m, a->params[k]), *y = instr_at(g.m, b->params[k]);
         assert_int_equal(instr_shape(f.m, a->params[k])->bytes, instr_shape(g.m, b->params[k])->bytes);
+        assert_string_equal(instr_arg_name(f.m, a->params[k]), instr_arg_name(g.m, b->params[k]));
+        if (shape_get(f.c, x->shape)->kind == SHAPE_ARRAY)
+            assert_string_equal(name_text(f.c, x->name), name_text(g.c, y->name));
+    }
     assert_int_equal(instr_shape(f.m, a->root)->bytes, instr_shape(g.m, b->root)->bytes);
     struct str again = STR_IN(&g.d->arena);
     if (!mlir_print(g.m, NULL, &again, g.d))
         fail_msg("%s: %s", path, messages(&g));
-    if (stablehlo)
+    if (stablehlo && !otherwise) {
         same_modules(path, &f, &g);
-    if (strcmp(str_text(&text), str_text(&again)) != 0)
-        fail_msg("%s: another text the second time", path);
+        if (strcmp(str_text(&text), str_text(&again)) != 0)
+            fail_msg("%s: another text the second time", path);
+    }
+    start(&h);
+    h.m = module_load_text(h.c, "third.mlir", str_text(&again), again.n, NULL, h.d);
+    if (!h.m)
+        fail_msg("%s: %s", path, messages(&h));
+    if (!otherwise)
+        same_modules(path, &g, &h);
     ++*done;
+    stop(&h);
     stop(&g);
     stop(&f);
 }
@@ -243,7 +270,7 @@ static void dumps_print_as_stablehlo(void **state)
     snprintf(path, sizeof path, "%s/inputs", shared);
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
-        bool small = strstr(e->d_name, "_small.hlo") || strstr(e->d_name, "_small.mhlo.mlir");
+        bool small = strstr(e->d_name, "_small.") && strstr(e->d_name, ".xla.json") == NULL;
         snprintf(path, sizeof path, "%s/inputs/%s", shared, e->d_name);
         if (small)
             prints_and_reads(path, &done, &refused);
@@ -251,7 +278,7 @@ static void dumps_print_as_stablehlo(void **state)
     if (d)
         closedir(d);
     print_message("%d modules printed as StableHLO and read again, %d refused\n", done, refused);
-    assert_true(done >= 200);
+    assert_true(done >= 500);
 }
 
 /* Cut short, or with one character changed, a text is read or refused with a message: nothing else. */

@@ -11,7 +11,7 @@ struct whole {
     struct graph *g;
     struct propagation *pr;
     struct program *p;
-    struct arena arena;
+    struct arena *arena;
     struct collective *list;
     int64_t n, bytes; /* collectives of the program */
 };
@@ -23,8 +23,8 @@ static inline void whole_free(struct whole *w)
     module_free(w->m);
     diag_free(w->d);
     ir_free(w->ir);
-    if (w->arena.chunk || w->n)
-        arena_close(&w->arena);
+    arena_close(w->arena);
+    free(w->arena);
 }
 
 /* o: options beside the number of devices; NULL: the usual ones. p is NULL when it cannot be had. */
@@ -43,9 +43,10 @@ static inline struct whole whole_of(const char *text, const struct partition_opt
     w.pr = w.g ? propagate(w.g, &po, NULL, w.d) : NULL;
     pt.num_partitions = w.m ? w.m->num_partitions : 1;
     w.p = w.pr ? partition(w.pr, &pt, NULL, w.d) : NULL;
-    arena_open(&w.arena);
+    w.arena = calloc(1, sizeof *w.arena);
+    arena_open(w.arena);
     if (w.p)
-        w.n = collectives_list(w.p->module, pt.num_partitions, 1, &w.arena, &w.list, &w.bytes);
+        w.n = collectives_list(w.p->module, pt.num_partitions, 1, w.arena, &w.list, &w.bytes);
     return w;
 }
 
@@ -77,14 +78,13 @@ static inline bool whole_has(const struct whole *w, enum op_kind op, const char 
     const struct module *m = w->p->module;
     for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
         const struct instr *in = instr_at(m, (instr_id){ k });
-        struct str s = { 0 };
         if (op != OP_NONE && in->op != op)
             continue;
         struct arena a;
         memset(&a, 0, sizeof a);
         arena_open(&a);
-        s = (struct str)STR_IN(&a);
-        shape_print(m->ir, in->shape, &s);
+        struct str s = STR_IN(&a);
+        shape_print(m->ir, in->shape, false, &s);
         bool same = strcmp(str_text(&s), shape) == 0;
         arena_close(&a);
         if (same)

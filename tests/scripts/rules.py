@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""How often each propagation rule fired and was decisive, summed over many modules.
+
+usage: rules.py GSPMD SHARED [FUZZ_MODULES]
+
+Modules: the propagation corpus (with each case's options), all dumps of SHARED/inputs, and, where the generator
+of SHARED/oracle can be loaded, FUZZ_MODULES random ones, half of them with every flag of the header at random.
+Exit status 1 where a rule fired less than 30 times or was decisive less than 5 times, and EXPLAINED has no
+reason for it.
+"""
+import collections
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+FIRED, DECISIVE = 30, 5
+
+# Why a rule cannot be decisive as often, or fire at all.
+EXPLAINED = {
+    "P-84 barrier": "shard barriers are made by no front end; only the corpus has them",
+    "P-86 cse only": "an option of XLA's own tests",
+    "P-98 forward rng": "XLA's rng is no longer emitted by JAX; random numbers come from threefry or rng-bit-generator",
+    "P-123 backward rng": "an rng's operands are scalars, its result is not",
+    "P-110 forward sort": "needs a sort whose result is not annotated; the generator has few",
+    "P-120 forward parameter": "fires for parameters of calls and branches only, which P-74 and P-81 set first",
+    "P-123 backward call": "XLA inlines calls first (prepare); only the corpus has them",
+    "P-123 backward conditional": "a conditional's operands are tuples once it is canonical; only the corpus has others",
+    "P-123 backward dynamic-slice": "",
+    "P-123 backward while": "a loop's operand is set by P-81 before its turn comes",
+    "P-119 forward while": "a loop is set by P-81 before its turn comes",
+}
+
+
+def modules(shared, count):
+    """(name, text, commands)"""
+    corpus = shared / "corpus" / "propagation.jsonl"
+    for line in corpus.read_text().splitlines() if corpus.exists() else ():
+        case = json.loads(line)
+        text = case.get("hlo") or case.get("module") or case.get("text")
+        commands = ["set prepare=off"]
+        for key, value in (case.get("options") or {}).items():
+            if key in ("is_spmd", "cse_prevention_only", "propagate_metadata") or key.startswith("allow_spmd"):
+                commands.append(f"set {key}={json.dumps(value)}".replace(" ", "").replace("set", "set "))
+        if text:
+            yield case.get("name", "case"), text, commands
+    for path in sorted((shared / "inputs").glob("**/*.hlo*")):
+        if "after_spmd" not in path.name and ".sdy." not in path.name and path.suffix in (".hlo", ".gz"):
+            yield path.name, path, []
+    sys.path.insert(0, str(shared / "oracle"))
+    try:
+        import generate
+    except ImportError:
+        print("no generator of random modules: left out", file=sys.stderr)
+        return
+    for seed in range(count):
+        text = generate.generate(seed, None, 20 if seed % 3 else None).text()
+        if seed % 2:
+            text = with_flags(text, random.Random(seed))
+        yield f"random {seed}", text, ["set prepare=off"] if seed % 5 == 4 else []
+
+
+def with_flags(text, rnd):
+    parameters = len(re.findall(r"parameter\(", text[text.index("ENTRY"):]))
+    outputs = re.search(r"ROOT [^=]*= \(([^)]*)\) tuple", text)
+    outputs = outputs.group(1).count("[") if outputs else 1
+    flags = lambda n: "{" + ",".join(rnd.choice(("true", "false")) for _ in range(rnd.choice((1, n)))) + "}"
+    text = re.sub(r", allow_spmd_sharding_propagation_to_\w+=\{[^}]*\}", "", text)
+    more = f", allow_spmd_sharding_propagation_to_output={flags(outputs)}"
+    if parameters:
+        more += f", allow_spmd_sharding_propagation_to_parameters={flags(parameters)}"
+    return re.sub(r"(HloModule\s+[^\s,]+)", lambda m: m.group(1) + more, text, count=1)
+
+
+def ask(gspmd, model, commands):
+    words = [gspmd, "-q", "-n", "--json", "-c", "; ".join([*commands, "propagate --rules"]), str(model)]
+    try:
+        out = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=120).stdout
+    except subprocess.TimeoutExpired:
+        return None
+    for line in out.decode(errors="replace").splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and "rules" in value:
+            return value["rules"]
+    return None
+
+
+def main():
+    gspmd, shared = sys.argv[1], pathlib.Path(sys.argv[2])
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 3000
+    fired, decisive, seen, failed = collections.Counter(), collections.Counter(), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "module.hlo"
+        for name, text, commands in modules(shared, count):
+            if isinstance(text, str):
+                place.write_text(text)
+            rules = ask(gspmd, place if isinstance(text, str) else text, commands)
+            seen += 1
+            failed += rules is None
+            for row in rules or ():
+                fired[row["rule"]] += row["fired"]
+                decisive[row["rule"]] += row["decisive"]
+    poor = [r for r in fired if fired[r] < FIRED or decisive[r] < DECISIVE]
+    key = lambda r: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", r)]
+    for rule in sorted(fired, key=lambda r: (not r.startswith("P-"), key(r) if r.startswith("P-") else [], r)):
+        note = f"  {EXPLAINED.get(rule) or 'TOO FEW'}" if rule in poor else ""
+        print(f"{fired[rule]:9,} {decisive[rule]:9,}  {rule}{note}")
+    bad = [r for r in poor if not EXPLAINED.get(r)]
+    print(f"{len(fired)} rules over {seen} modules ({failed} not read): {len(bad)} without enough cases")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
