@@ -90,7 +90,7 @@ setup:
 	@sh scripts/setup.sh
 
 BENCH_BIN := $(B)/bench $(B)/bench_propagation
-SWEEP_BIN := $(B)/verify_sweep
+SWEEP_BIN := $(B)/verify_sweep $(B)/verify_table
 test-build: all unit $(BENCH_BIN) $(SWEEP_BIN)
 
 test: setup
@@ -121,9 +121,12 @@ $(B)/bench: tests/bench/bench.c $(ENGINE_OBJ)
 $(B)/bench_propagation: tests/bench/propagation.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
-$(SWEEP_BIN): tests/sweep/verify_sweep.c $(ENGINE_OBJ)
+$(SWEEP_BIN): $(B)/%: tests/sweep/%.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
+# op x collective x even / uneven x number of devices, all proved equal.
+verify-table: $(B)/verify_table
+	$(B)/verify_table -t 12
 bench: all $(BENCH_BIN)
 	@sh tests/bench/run.sh $(B) $(SHARED)
 
@@ -170,7 +173,7 @@ analyze:
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	  --suppress=missingIncludeSystem -Iengine -I. engine viz repl
 
-.PHONY: all unit clean setup test test-build check-layers demo conformance bench mutants fuzz fuzz-objects coverage \
+.PHONY: all unit clean setup test test-build check-layers demo conformance bench verify-table mutants fuzz fuzz-objects coverage \
         pictures portable install uninstall format analyze
 clean:
 	rm -rf build build-*

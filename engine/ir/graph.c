@@ -183,6 +183,16 @@ static void open_instr(struct walk *w, instr_id i, bool start)
         push(w, ctl->instrs[k]);
 }
 
+/* JAX since 0.7 gives all collectives of a manual computation one channel id, so that a partner may be
+ * what the instruction is made from: then it is met open, with operands that are still to come. */
+static bool operands_done(const struct walk *w, const struct instr *in)
+{
+    for (uint32_t o = 0; o < in->noperands; o++)
+        if (is_undone(w, in->operands[o]))
+            return false;
+    return true;
+}
+
 /* One instruction at the top of the stack. true: it stays there, below what it opened. */
 static bool look_at(struct walk *w, instr_id i, bool start)
 {
@@ -191,7 +201,7 @@ static bool look_at(struct walk *w, instr_id i, bool start)
         open_instr(w, i, start);
         return true;
     }
-    if (mark == MARK_OPEN)
+    if (mark == MARK_OPEN && (!w->channels.n || operands_done(w, instr_at(w->m, i))))
         emit(w, i);
     return false;
 }

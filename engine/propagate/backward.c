@@ -443,6 +443,7 @@ bool visit_backward(struct pass *p, instr_id i)
         return false;
     const instr_id *u = users_of(p->users, i);
     uint32_t n = users_count(p->users, i);
+    p->asked += n;
     for (uint32_t k = 0; k < n; k++) {
         if (at(p, u[k])->op == OP_RNG_BIT_GENERATOR) {
             sharding_id r = single_sharding(p, i, sharding_replicated(p->t));

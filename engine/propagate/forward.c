@@ -504,6 +504,7 @@ bool visit_forward(struct pass *p, instr_id i)
 {
     if (!can_propagate(p, i) || leaf_manual(p, seen(p, i)))
         return false;
+    p->asked += at(p, i)->noperands;
     enum verdict v = forward_manual(p, i);
     if (v != GO_ON)
         return v == STOP_YES;

@@ -18,6 +18,7 @@ bool from_group(struct pass *p, instr_id i, const struct group *g)
     bool yes = false;
     if (!can_propagate(p, i) || is_manual(p, i) || target_of(p, i) == TARGET_BARRIER_TO)
         return false;
+    p->asked += g->members.n;
     if (!seen(p, i).i || sharding_is_max(p->t, seen(p, i)))
         for (int64_t k = 0; k < g->members.n; k++) {
             instr_id x = g->members.v[k];

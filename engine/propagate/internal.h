@@ -220,7 +220,7 @@ struct pass {
     struct intern classes;          /* of what rules ask of an instruction besides shardings */
     uint32_t *class_of;             /* by instruction; 0: not made yet */
     struct look look;
-    int64_t visits, sweeps, looks;
+    int64_t visits, sweeps, looks, asked;
     bool changed;
 
     /* slots (driver.c) */

@@ -197,6 +197,7 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     out->open = p->open;
     out->changed = p->changed;
     out->visits = p->visits;
+    out->asked = p->asked + p->looks;
     out->iterations = p->sweeps;
     out->notes_out = metadata_notes(p);
     p->tmp = NULL;

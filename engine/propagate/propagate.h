@@ -145,6 +145,7 @@ struct propagation {
     uint64_t *open;            /* [ninstrs + 1] open dims bits, P-132 */
     bool changed;              /* P-66 */
     int64_t visits;            /* counter for tests */
+    int64_t asked;             /* operands, users and members that visits went through: the same */
     struct sharding_note *const *notes_out; /* P-67 metadata when propagate_metadata; else NULL */
     int64_t iterations;        /* sweeps over all levels: counter for tests */
     int64_t differing;         /* increments: visits whose inputs differ, or that came new */

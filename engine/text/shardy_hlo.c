@@ -228,6 +228,17 @@ static void convert_result(struct importer *p, instr_id i)
     p->changed = true;
 }
 
+/* In no computation any more, and nothing that a pass over all instructions would trip over. */
+static void drop(struct module *m, instr_id i)
+{
+    struct instr *in = instr_at(m, i);
+    in->op = OP_AFTER_ALL;
+    in->noperands = 0;
+    in->nattrs = 0;
+    in->frontend = NULL;
+    in->frontend_len = 0;
+}
+
 /* What becomes of one computation; made before it, so that ids in k stay good. */
 static void import_computation(struct importer *p, comp_id c)
 {
@@ -261,7 +272,9 @@ static void import_computation(struct importer *p, comp_id c)
                 out[count++] = p->added.v[a];
         const struct instr *in = instr_at(m, list[j]);
         bool left_over = is_border(m, in) && !used[list[j].i] && list[j].i != root.i;
-        if (!left_over)
+        if (left_over)
+            drop(m, list[j]);
+        else
             out[count++] = list[j];
     }
     comp_set_instrs(m, c, count, out, root);

@@ -7,18 +7,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export HOME="$tmp/home" XDG_STATE_HOME="$tmp/state" XDG_CONFIG_HOME="$tmp/config" TERM=dumb
 mkdir -p "$HOME"
-passed=0 failed=0
-
-check() { # name, command...
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        failed=$((failed + 1))
-    fi
-}
+. tests/scripts/checks.inc
 
 # status N COMMAND...: the exit status is N
 status() {
@@ -214,5 +203,5 @@ sed 's/^shard w2 .*/shard w2 [_,model]/; s/^expect unchanged.*//' scripts/ci/lay
 check "... catches an all-gather" status 1 "$gspmd" -n -q -f "$tmp/worse.gspmd" models/transformer_layer.hlo
 check "... by name" tells "expected no all-gather, found"
 
-echo "$passed passed, $failed failed"
+summary
 [ "$failed" = 0 ]

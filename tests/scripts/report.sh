@@ -9,17 +9,7 @@ case $1 in
 esac
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
-check() { # name, command...
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        failed=$((failed + 1))
-    fi
-}
+. tests/scripts/checks.inc
 has() { grep -qF -- "$2" "$1" || { echo "  $1 lacks: $2"; return 1; }; }
 lacks() { ! grep -qE -- "$2" "$1" || { grep -noE -- "$2" "$1" | head -3; return 1; }; }
 script='mesh data=2 model=4; shard x [data,_]; save dp; shard w1 [_,model]; shard w2 [model,_]'
@@ -91,4 +81,4 @@ END
 else
     skipped=$((skipped + 5))
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
+summary

@@ -14,19 +14,7 @@ trap 'tm kill-server 2>/dev/null; rm -rf "$tmp"' EXIT
 export HOME="$tmp/home" XDG_STATE_HOME="$tmp/state" XDG_CONFIG_HOME="$tmp/config" TERM=xterm
 unset TMUX
 mkdir -p "$HOME"
-passed=0 failed=0
-
-check() { # name, command...
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        tm capture-pane -p 2>/dev/null | sed 's/^/  | /'
-        failed=$((failed + 1))
-    fi
-}
+. tests/scripts/checks.inc
 
 # The screen, or a file, comes to hold a text: asked for again until then, for at most half a minute.
 shown() {
@@ -120,4 +108,4 @@ to_the_end() {
     [ -z "$left" ] || { echo "  left: $left"; cat $left; return 1; }
 }
 check "the other half, and no journal after quit" to_the_end
-echo "$passed passed, $failed failed"
+summary
