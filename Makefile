@@ -72,6 +72,20 @@ $(B)/gspmd-conformance: $(CONF_OBJ) $(filter-out $(B)/repl/main.o,$(REPL_OBJ)) $
 	$(CC) $(LDFLAGS) $^ -o $@ $(READLINE_LIBS) $(LIBS)
 
 
+# make MPI=1: the same shell over several processes (mpirun -n 8 $(B)/gspmd-mpi -f SCRIPT).
+MPICC ?= mpicc
+ifeq ($(MPI),1)
+all: $(B)/gspmd-mpi
+endif
+$(B)/mpi/main.o: engine/emulate/mpi/main.c
+	@mkdir -p $(@D)
+	OMPI_CC=$(CC) $(MPICC) $(CFLAGS) -Iengine -c $< -o $@
+$(B)/mpi/shell.o: repl/main.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -DREADLINE_$(READLINE) -Dmain=gspmd_main -Wno-missing-prototypes -Iengine -I. -c $< -o $@
+$(B)/gspmd-mpi: $(B)/mpi/main.o $(B)/mpi/shell.o $(filter-out $(B)/repl/main.o,$(REPL_OBJ)) $(VIZ_OBJ) $(ENGINE_OBJ)
+	OMPI_CC=$(CC) $(MPICC) $(LDFLAGS) $^ -o $@ $(READLINE_LIBS) $(LIBS)
+
 # A unit test tests/unit/LAYER_NAME.c links that layer and those below it: what links is what the
 # layer needs.
 below = $(wordlist 1,$(words $(shell echo $(LAYERS) | sed 's/\b$(1)\b.*/$(1)/')),$(LAYERS))

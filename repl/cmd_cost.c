@@ -436,11 +436,11 @@ static void why_kernel(struct book *b, instr_id i)
         out(c, "  arithmetic: %s matrix FLOPs / (%.4g FLOP/s x %.3g reached x %.3g of whole %g-tiles)", nice_number(&c->arena, k->matrix_flops),
             peak, cal->matrix, fill, h->tile.value);
         if (k->flops > k->matrix_flops)
-            out(c, " + %s others / %.4g", nice_number(&c->arena, k->flops - k->matrix_flops), h->vector.value);
+            out(c, " + %s others / (%.4g x %.3g)", nice_number(&c->arena, k->flops - k->matrix_flops), h->vector.value, cal->vector);
         out(c, " = %s  (%s)\n", nice_seconds(&c->arena, (double)t->flops_time), h->bf16.source);
     } else {
-        out(c, "  arithmetic: (%s FLOPs + 4 x %s transcendentals) / %.4g FLOP/s = %s\n", nice_number(&c->arena, k->flops),
-            nice_number(&c->arena, k->transcendentals), h->vector.value, nice_seconds(&c->arena, (double)t->flops_time));
+        out(c, "  arithmetic: (%s FLOPs + 4 x %s transcendentals) / (%.4g FLOP/s x %.3g reached) = %s\n", nice_number(&c->arena, k->flops),
+            nice_number(&c->arena, k->transcendentals), h->vector.value, cal->vector, nice_seconds(&c->arena, (double)t->flops_time));
     }
     out(c, "  memory: (%s bytes read + %s written) / (%.4g GB/s x %.3g reached) = %s  (%s)\n", nice_number(&c->arena, (double)k->in_bytes),
         nice_number(&c->arena, (double)k->out_bytes), h->bandwidth.value / 1e9, cal->memory, nice_seconds(&c->arena, (double)t->memory_time), h->bandwidth.source);

@@ -91,6 +91,59 @@ int cmd_plot(struct call *c)
     return draw(c, call_option(c, "-o"), picture_scene);
 }
 
+/* FILE.png is a file a frame: FILE-00.png, FILE-01.png, ... */
+static int write_frames(struct call *c, const char *file, struct scene *const *frames, int64_t n)
+{
+    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = scale_of(c->sh) };
+    /* all of one size, as films want it */
+    double w = 0, h = 0;
+    for (int64_t k = 0; k < n; k++) {
+        w = frames[k]->width > w ? frames[k]->width : w;
+        h = frames[k]->height > h ? frames[k]->height : h;
+    }
+    int stem = (int)(strlen(file) - strlen(".png"));
+    for (int64_t k = 0; k < n; k++) {
+        struct str png = STR_IN(&c->arena);
+        frames[k]->width = w;
+        frames[k]->height = h;
+        if (!scene_png(frames[k], &paint, &png, c->d))
+            return call_failed(c);
+        if (!write_file(c, arena_printf(&c->arena, "%.*s-%02d.png", stem, file, (int)k), png.s, png.n))
+            return STATUS_RESOURCE;
+    }
+    if (c->json)
+        json_put_int(&c->js, "frames", n);
+    else if (!c->sh->quiet)
+        out(c, "%.*s-00.png to %.*s-%02d.png: %s\n", stem, file, stem, file, (int)n - 1, counted(&c->arena, n, "frame"));
+    return STATUS_OK;
+}
+
+static int write_pages(struct call *c, const char *file, struct scene *const *frames, int64_t n)
+{
+    struct paint_options paint = { .dark = c->sh->theme == 1 };
+    const struct scene **pages = ARENA_ARRAY(&c->arena, const struct scene *, n);
+    struct str pdf = STR_IN(&c->arena);
+    for (int64_t k = 0; k < n; k++)
+        pages[k] = frames[k];
+    return scene_pdf(pages, (int)n, &paint, &pdf, c->d) ? answer(c, file, &pdf) : call_failed(c);
+}
+
+int cmd_animate(struct call *c)
+{
+    const char *file = call_option(c, "-o");
+    bool png = file && ends_with(file, ".png"), pdf = file && ends_with(file, ".pdf");
+    struct picture p = picture_of(c, file);
+    struct scene **frames;
+    if (!png && !pdf)
+        return draw(c, file, picture_hops);
+    if (c->sh->safe || c->sh->sealed)
+        return call_usage(c, -1, "--safe: animate writes no file");
+    int64_t n = picture_frames(&p, &frames);
+    if (n < 0)
+        return call_failed(c);
+    return png ? write_frames(c, file, frames, n) : write_pages(c, file, frames, n);
+}
+
 int cmd_graph(struct call *c)
 {
     return draw(c, call_option(c, "-o"), picture_graph);

@@ -250,7 +250,7 @@ const struct command commands[] = {
 
     /* ---- pictures ---- */
     { .name = "plot", .group = "pictures", .args = "VIEW... [-o FILE.svg|FILE.png|FILE.pdf|FILE.txt]", .min = 1, .max = -1,
-      .options = "-o: dims= page= tiles= device= comm= group= hops= nodes= --values --before --torus --order --in --out",
+      .options = "-o: dims= page= tiles= device= comm= group= round= hops= nodes= --values --before --torus --order --in --out",
       .summary = "draw which device holds what, the mesh, a reshard: on the terminal or into a file",
       .details = "    layout T                who holds which piece of a tensor\n"
                  "        dims=R,C            the two dimensions that are shown; others are pages\n"
@@ -264,7 +264,9 @@ const struct command commands[] = {
                  "    mesh [AXIS]             the grid of devices, the groups of AXIS joined\n"
                  "        --torus --order     links of neighbours; places where they are not the ids\n"
                  "        comm=NAME group=N   the groups of a collective\n"
-                 "    graph [T [B]]           as the command graph has it\n",
+                 "    graph [T [B]]           as the command graph has it\n"
+                 "    hops COLLECTIVE         how it moves its chunks, round by round; round=K group=G: one of them\n"
+                 "    timeline                devices over time: computing, communicating, waiting\n",
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
     { .name = "graph", .group = "pictures", .args = "[T [B]] [hops=N] [--in|--out] [-o FILE.svg|FILE.png|FILE.pdf|FILE.dot]", .max = 2,
       .options = "-o: hops= nodes= --in --out",
@@ -276,6 +278,13 @@ const struct command commands[] = {
                  "    On the terminal it is a list; files and the window are laid out by Graphviz's dot, which is\n"
                  "    started for it, and stopped when it takes long. -o FILE.dot writes the graph for Graphviz.\n",
       .example = EX_graph, .complete = COMPLETE_TENSOR, .flags = MAY_REDIRECT, .run = cmd_graph },
+    { .name = "animate", .group = "pictures", .args = "COLLECTIVE [group=G] [-o FILE.svg|FILE.png|FILE.pdf]", .min = 1, .max = 1,
+      .options = "-o: group= round=",
+      .summary = "a collective round by round: who has which chunk, what moves next, with the true numbers",
+      .details = "    From a run on emulated devices (set collectives=ring|tree|direct). On the terminal and in an\n"
+                 "    SVG file the frames stand below each other; PNG is a file a frame, FILE-00.png and so on; PDF\n"
+                 "    has a page a frame. In the window (window hops NAME) space plays it, > and < step.\n",
+      .example = EX_animate, .complete = COMPLETE_NONE, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_animate },
     { .name = "window", .aliases = "view", .group = "pictures", .args = "[VIEW...] [--wait] | close", .max = -1,
       .summary = "show a view in a window that follows every edit",
       .details = "    VIEW as plot has it: layout T, mesh, device N, ... A further one opens beside the first.\n"

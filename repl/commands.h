@@ -81,6 +81,7 @@ int cmd_sweep(struct call *c);
 /* cmd_plot.c */
 int cmd_plot(struct call *c);
 int cmd_graph(struct call *c);
+int cmd_animate(struct call *c);
 /* viewer.c */
 int cmd_window(struct call *c);
 /* cmd_script.c */

@@ -168,6 +168,8 @@ char *line_complete(struct shell *sh, const char *line, int start, const char *t
             offer(&w, "mesh");
             offer(&w, "graph");
             offer(&w, "device");
+            offer(&w, "hops");
+            offer(&w, "timeline");
             offer(&w, "reshard");
         } else {
             offer_tensors(sh, &w);

@@ -532,6 +532,15 @@
     "...\n" \
     "gspmd> graph y hops=1\n" \
     "...\n"
+#define EX_animate \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh model=2\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> animate all-reduce.1\n" \
+    "...\n"
 #define EX_window \
     "gspmd> load models/mlp.json\n" \
     "...\n" \

@@ -391,11 +391,27 @@ struct scene *picture_mesh_view(struct picture *p)
     return view_mesh_full(document_ir(c->sh->doc), mesh, &o, p->a);
 }
 
+/* The words behind the view's name, as behind a command of that name. */
+static struct picture *rest(struct picture *p)
+{
+    p->c->args++;
+    p->c->n--;
+    return p;
+}
+
 static struct scene *graph_words(struct picture *p)
 {
-    p->c->args++; /* as behind the command of that name */
-    p->c->n--;
-    return picture_graph(p);
+    return picture_graph(rest(p));
+}
+
+static struct scene *hops_words(struct picture *p)
+{
+    return picture_hops(rest(p));
+}
+
+static struct scene *timeline_words(struct picture *p)
+{
+    return picture_timeline(rest(p));
 }
 
 struct scene *picture_scene(struct picture *p)
@@ -407,11 +423,13 @@ struct scene *picture_scene(struct picture *p)
                   { "mesh", picture_mesh_view },
                   { "device", picture_device },
                   { "graph", graph_words },
+                  { "hops", hops_words },
+                  { "timeline", timeline_words },
                   { "reshard", picture_reshard } };
     for (size_t k = 0; k < COUNTOF(views); k++)
         if (!strcmp(p->c->args[0].text, views[k].word))
             return views[k].make(p);
     call_usage(p->c, 0, "'%s' is no view", p->c->args[0].text);
-    diag_hint(p->c->d, "plot layout T, plot mesh [AXIS], plot graph [T], plot device N, plot reshard T");
+    diag_hint(p->c->d, "layout T, mesh [AXIS], graph [T], device N, reshard T, hops COLLECTIVE, timeline");
     return NULL;
 }

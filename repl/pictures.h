@@ -37,6 +37,12 @@ struct scene *picture_device(struct picture *p);
 struct scene *picture_reshard(struct picture *p);
 struct scene *picture_mesh_view(struct picture *p);
 struct scene *picture_graph(struct picture *p); /* arguments: [T [B]] */
+/* Arguments: a collective; every round as a strip, or one with round=. */
+struct scene *picture_hops(struct picture *p);
+struct scene *picture_timeline(struct picture *p);
+/* A frame a round; -1: reported. */
+int64_t picture_frames(struct picture *p, struct scene ***frames);
+void picture_run_free(struct shell *sh);
 /* plot WHAT...: the scene of the words of a command. */
 struct scene *picture_scene(struct picture *p);
 

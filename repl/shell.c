@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "repl/dispatch.h"
+#include "repl/pictures.h"
 #include "repl/viewer.h"
 #include "repl/journal.h"
 
@@ -72,6 +73,7 @@ void shell_free(struct shell *sh)
     if (!sh)
         return;
     viewer_free(sh);
+    picture_run_free(sh);
     if (sh->log)
         fclose(sh->log);
     journal_free(sh->journal);

@@ -67,6 +67,7 @@ struct shell {
     int theme;         /* of pictures; 0: light, 1: dark */
     int64_t scale;     /* of pictures, 2 for a projector; 0: 1 */
     struct capture *capture;
+    struct picture_run *picture_run; /* the last run that was drawn (picture_trace.c) */
     struct blocks *blocks; /* a report that commands answer into (report.h); NULL: none */
     struct viewer *viewer; /* the window, when one was opened (repl/viewer.h) */
     int rows, columns; /* of the terminal; 0: no terminal */

@@ -60,6 +60,7 @@ for name in mlp_dptp_train_small mlp_uneven_small paper_layer_final_small zero1_
 done
 # shellcheck disable=SC2086
 counted verify-sweep "$build/verify_sweep" models/*.json models/*.hlo $sweep
+counted verify-table "$build/verify_table" -t 3
 counted transcripts sh tests/run_transcripts.sh "$build/gspmd"
 for script in tests/scripts/*.sh; do
     [ -e "$script" ] && counted "$(basename "$script" .sh)" sh "$script" "$build"

@@ -4,4 +4,4 @@
 cd "$(dirname "$0")/.." || exit 1
 gspmd=$1
 shift
-exec "$gspmd" --transcript "$@" tests/cases/*.test README.md models/README.md :examples
+exec "$gspmd" --transcript "$@" tests/cases/*.test README.md models/README.md assets/attempts.md :examples

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_MS = 16, LIVELY_MS = 1500 };
+enum { FRAME_MS = 16, LIVELY_MS = 1500, STEP_MS = 700 };
 
 static void find_style(struct window *w)
 {
@@ -246,6 +246,22 @@ static void on_event(struct window *w, const SDL_Event *e, bool busy)
     w->touched = sdl.SDL_GetTicks64();
 }
 
+/* The next round; behind the last one (the client has no scene of it) it stops there. */
+static void play_on(struct window *w, uint64_t now)
+{
+    struct view *v = window_front(w);
+    if (v && v->made && !v->scene && w->stepped) {
+        window_step_round(w, -1);
+        w->playing = false;
+        return;
+    }
+    if (now - w->stepped < STEP_MS)
+        return;
+    w->stepped = now;
+    if (!window_step_round(w, 1))
+        w->playing = false;
+}
+
 bool window_pump(struct window *w, bool busy)
 {
     SDL_Event e;
@@ -261,6 +277,8 @@ bool window_pump(struct window *w, bool busy)
     if (!busy && w->client.version(w->client.context) != w->version)
         w->dirty = true;
     uint64_t now = sdl.SDL_GetTicks64();
+    if (!busy && w->playing)
+        play_on(w, now);
     if (w->dirty && (now - w->drawn >= w->pace || !w->stats.frames)) {
         w->dirty = false;
         w->drawn = now;
@@ -277,7 +295,7 @@ void window_wait(struct window *w, int ms)
 
 int window_patience(const struct window *w)
 {
-    bool lively = w->dirty || sdl.SDL_GetTicks64() - w->touched < LIVELY_MS;
+    bool lively = w->dirty || w->playing || sdl.SDL_GetTicks64() - w->touched < LIVELY_MS;
     return lively ? 5 : 40;
 }
 

@@ -18,6 +18,7 @@ const char *const window_keys_help[] = {
     "  , .          other two dimensions of the array (layout)",
     "  v            numbers in the cells       b   beside it: before the last edit",
     "  o            links and places of a mesh",
+    "  space > <    play a collective, step, step back (hops)",
     "  u r          undo, redo                 d   light or dark",
     "  click        show what is under the pointer; twice: open it as a view",
     "  Esc          put the panel away         q   close the window",
@@ -229,6 +230,33 @@ static void step_device(struct window *w, int by)
     long device = (at ? strtol(at + 7, NULL, 10) : -1) + by;
     snprintf(value, sizeof value, "%ld", device);
     set_option(w, v, "device=", device < 0 ? NULL : value);
+}
+
+/* > and <: the next round of a collective, the one before. False: there is no other. */
+bool window_step_round(struct window *w, int by)
+{
+    struct view *v = window_front(w);
+    char value[32];
+    if (!v || !begins(v, "hops"))
+        return false;
+    const char *at = find_option(v->words, "round=");
+    long round = (at ? strtol(at + 6, NULL, 10) : 0) + by;
+    if (round < 0 || (by > 0 && !v->scene))
+        return false;
+    snprintf(value, sizeof value, "%ld", round);
+    set_option(w, v, "round=", value);
+    return true;
+}
+
+static void play(struct window *w)
+{
+    struct view *v = window_front(w);
+    if (!v || !begins(v, "hops"))
+        return;
+    w->playing = !w->playing;
+    w->stepped = 0;
+    if (w->playing && find_option(v->words, "round=") && !v->scene)
+        set_option(w, v, "round=", "0");
 }
 
 /* , and .: the next pair of dimensions of the array's rank. */
@@ -506,6 +534,11 @@ static void command_key(struct window *w, char c)
         toggle(w, "mesh", "--torus");
         toggle(w, "mesh", "--order");
         break;
+    case ' ': play(w); break;
+    case '>':
+    case 'n': window_step_round(w, 1); break;
+    case '<':
+    case 'p': window_step_round(w, -1); break;
     case 'd': toggle_dark(w); break;
     case 'u': window_run(w, "undo", false); break;
     case 'r': window_run(w, "redo", false); break;

@@ -59,6 +59,8 @@ struct window {
     int64_t hover;     /* item of the front view; -1 */
     uint64_t touched, drawn, version; /* milliseconds */
     uint64_t pace;
+    bool playing;
+    uint64_t stepped;
     char *pending[16]; /* words typed while the client was busy */
     int npending;
     struct window_stats stats;
@@ -78,6 +80,7 @@ void window_pan(struct window *w, double dx, double dy);
 void window_zoom(struct window *w, double factor, double x, double y);
 void window_click(struct window *w, bool twice, bool busy);
 void window_hover(struct window *w);
+bool window_step_round(struct window *w, int by);
 extern const char *const window_keys_help[];
 
 /* window_draw.c */

@@ -162,6 +162,7 @@ enum { NETWORK_LEVELS = 3, MACHINE_AXES = 8 };
  * tells on which, and how well they do on others). */
 struct calibration {
     double matrix;   /* of the matrix unit's peak, on whole tiles */
+    double vector;   /* of the operations outside the matrix unit */
     double memory;   /* of the memory's bandwidth */
     double link;     /* of a link's bandwidth */
     double all_to_all; /* of a link's bandwidth when all talk to all */

@@ -146,6 +146,7 @@ bool calibration_read(const struct source *src, struct calibration *out, struct 
         const char *key;
         size_t at;
     } fields[] = { { "matrix", offsetof(struct calibration, matrix) },
+                   { "vector", offsetof(struct calibration, vector) },
                    { "memory", offsetof(struct calibration, memory) },
                    { "link", offsetof(struct calibration, link) },
                    { "all_to_all", offsetof(struct calibration, all_to_all) },
@@ -169,7 +170,7 @@ void calibration_default(struct calibration *out)
     size_t n;
     const char *text = calibration_text(&n);
     struct source src = { "calibration.json", text, n };
-    *out = (struct calibration){ 1, 1, 1, 1, 0 };
+    *out = (struct calibration){ 1, 1, 1, 1, 1, 0 };
     bool ok = calibration_read(&src, out, NULL);
     INVARIANT(ok, "the calibration that is built in does not read");
 }

@@ -88,7 +88,7 @@ static void kernel_time(struct cost *c, instr_id i)
         double fill = matrix_fill(p->module, k->matrix, h->tile.value);
         flops = k->matrix_flops / (hardware_peak(h, k->dtype) * m->calibration.matrix * (fill > 0.01 ? fill : 0.01));
     }
-    flops += (other > 0 ? other : 0) / h->vector.value;
+    flops += (other > 0 ? other : 0) / (h->vector.value * m->calibration.vector);
     t->flops_time = (float)flops;
     t->memory_time = (float)((double)(k->in_bytes + k->out_bytes) / (h->bandwidth.value * m->calibration.memory));
     if (k->in_bytes + k->out_bytes > 0)

@@ -12,6 +12,7 @@
 #include "emulate/collective.h"
 #include "emulate/lower.h"
 #include "emulate/plan.h"
+#include "emulate/remote.h"
 
 /* ---- groups -------------------------------------------------------------------------------------
  */
@@ -739,6 +740,10 @@ static bool rendezvous_compute(struct run *r, struct rendezvous *z, struct pool 
     for (int64_t m = 0; m < z->size; m++) {
         struct device *dev = z->members[m];
         const struct step *s = z->steps[m];
+        if (remote_is_ghost(r, dev->id)) {
+            remote_forget(r, dev, s);
+            continue;
+        }
         fill_others(dev, s);
         step_release(dev->slots, &dev->pool, s);
         dev->steps++;
@@ -761,6 +766,24 @@ static void alone(struct run *r, struct device *dev, const struct step *s)
     step_release(dev->slots, &dev->pool, s);
     dev->steps++;
     dev->stack[dev->depth - 1].pc++;
+}
+
+bool meeting_complete(struct run *r, struct rendezvous *z, struct device *last)
+{
+    if (!rendezvous_compute(r, z, last ? &last->pool : &z->members[0]->pool))
+        return false;
+    pthread_mutex_lock(&r->lock);
+    for (int64_t m = 0; m < z->size; m++) {
+        struct device *member = z->members[m];
+        z->members[m] = NULL;
+        member->at = NULL;
+        if (member != last && !remote_is_ghost(r, member->id))
+            run_enqueue(r, member);
+    }
+    z->arrived = 0;
+    z->coll = NULL;
+    pthread_mutex_unlock(&r->lock);
+    return true;
 }
 
 enum device_state collective_step(struct run *r, struct device *dev, const struct step *s)
@@ -789,7 +812,7 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
         z->members[rank] = dev;
         z->steps[rank] = s;
         dev->at = z;
-        if (++z->arrived < z->size) {
+        if (++z->arrived < z->size && !r->distributed) {
             dev->state = DEVICE_PARKED;
             pthread_mutex_unlock(&r->lock);
             return DEVICE_PARKED;
@@ -803,18 +826,12 @@ enum device_state collective_step(struct run *r, struct device *dev, const struc
                  name_text(r->plan->m->ir, instr_at(r->plan->m, other->instr)->name));
         return DEVICE_PARKED;
     }
-    if (!rendezvous_compute(r, z, &dev->pool))
-        return DEVICE_PARKED;
-    pthread_mutex_lock(&r->lock);
-    for (int64_t m = 0; m < z->size; m++) {
-        struct device *member = z->members[m];
-        z->members[m] = NULL;
-        member->at = NULL;
-        if (member != dev)
-            run_enqueue(r, member);
+    if (r->distributed) { /* one worker: nobody else looks */
+        remote_tell(r, dev, s, z);
+        if (z->arrived < z->size && !remote_join(r, z)) {
+            dev->state = DEVICE_PARKED;
+            return DEVICE_PARKED;
+        }
     }
-    z->arrived = 0;
-    z->coll = NULL;
-    pthread_mutex_unlock(&r->lock);
-    return DEVICE_READY;
+    return meeting_complete(r, z, dev) ? DEVICE_READY : DEVICE_PARKED;
 }

@@ -461,6 +461,7 @@ struct observer {
 };
 
 struct tracer;
+struct waiting_message;
 struct logged;
 
 struct frame {
@@ -537,6 +538,10 @@ struct run {
     struct tracer *tracer; /* NULL: no record is kept */
     struct fault *faults;  /* each is written by the worker that runs its device */
     int nfaults;
+    /* Over several processes (remote.c). */
+    bool distributed, told;
+    int64_t run_id;
+    struct waiting_message *messages; /* for turns that have not begun here */
 };
 
 /* Runs a device until it parks, ends or the run is stopped. */

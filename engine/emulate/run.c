@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "emulate/collective.h"
+#include "emulate/transport.h"
 #include "emulate/run.h"
 
 static const struct span nowhere = { 0, 0 };
@@ -281,6 +282,8 @@ bool run_plan(const struct plan *p, const struct tensor *inputs, int64_t nin,
     r.faults = o->faults;
     r.nfaults = o->nfaults;
     r.watched = o->trace || o->nfaults;
+    r.distributed = transport_get() && transport_get()->nranks > 1 && p->ndevices > 1 &&
+                    !r.watched && !r.observer && !p->bounds;
     r.max_loops = o->max_steps > 0 ? o->max_steps : DEFAULT_LOOPS;
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.work, NULL);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
-#include "emulate/internal.h"
+#include "emulate/remote.h"
 
 void run_enqueue(struct run *r, struct device *dev)
 {
@@ -45,7 +45,7 @@ void run_fail(struct run *r, instr_id at, const char *fmt, ...)
 }
 
 /* Next device of the queue; a test's seed takes any. */
-static struct device *take(struct run *r)
+struct device *run_take(struct run *r)
 {
     if (r->random) {
         r->random = hash_u64(r->random + 0x9e3779b97f4a7c15ULL) | 1;
@@ -61,7 +61,7 @@ static struct device *take(struct run *r)
 }
 
 /* One device until it parks; a failure of ours or of memory ends the run. */
-static enum device_state run_guarded(struct run *r, struct device *dev)
+enum device_state run_guarded(struct run *r, struct device *dev)
 {
     struct fail_frame f;
     if (FAIL_ENTER(&f)) {
@@ -87,7 +87,7 @@ static void *work(void *context)
             pthread_cond_wait(&r->work, &r->lock);
             continue;
         }
-        struct device *dev = take(r);
+        struct device *dev = run_take(r);
         dev->state = DEVICE_RUNNING;
         r->nrunning++;
         pthread_mutex_unlock(&r->lock);
@@ -110,6 +110,8 @@ static void *work(void *context)
 
 static const char *where(const struct run *r, const struct device *dev)
 {
+    if (remote_is_ghost(r, dev->id))
+        return "another process's";
     if (dev->state == DEVICE_DONE)
         return dev->killed ? "was killed" : "has ended";
     const struct frame *f = &dev->stack[dev->depth - 1];
@@ -200,26 +202,9 @@ static void wait_for_workers(struct run *r, struct tick *tick)
     pthread_mutex_unlock(&r->lock);
 }
 
-bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d)
+/* What became of it, when nobody runs any more. */
+static bool outcome(const struct run *r, struct diag *d)
 {
-    enum { MOST = 64 };
-    pthread_t ids[MOST];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int n = threads > 0 ? threads : cores > 0 ? (int)cores : 1, made = 0;
-    if (n > MOST)
-        n = MOST;
-    if (n > r->ndevices)
-        n = (int)r->ndevices;
-    for (int64_t k = 0; k < r->ndevices; k++)
-        run_enqueue(r, &r->devices[k]);
-    for (; made < n; made++)
-        if (pthread_create(&ids[made], NULL, work, r) != 0)
-            break;
-    if (!made)
-        return diag_error(d, NULL, (struct span){ 0, 0 }, "no thread can be started");
-    wait_for_workers(r, tick);
-    for (int k = 0; k < made; k++)
-        pthread_join(ids[k], NULL);
     if (r->interrupted)
         return diag_error(d, NULL, (struct span){ 0, 0 }, "interrupted");
     if (r->failed)
@@ -235,4 +220,31 @@ bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d)
         if (r->devices[k].killed)
             return report_killed(r, &r->devices[k], d);
     return true;
+}
+
+bool schedule_run(struct run *r, int threads, struct tick *tick, struct diag *d)
+{
+    enum { MOST = 64 };
+    pthread_t ids[MOST];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = threads > 0 ? threads : cores > 0 ? (int)cores : 1, made = 0;
+    if (r->distributed) {
+        bool all = remote_run(r, tick, d);
+        return outcome(r, d) && all;
+    }
+    if (n > MOST)
+        n = MOST;
+    if (n > r->ndevices)
+        n = (int)r->ndevices;
+    for (int64_t k = 0; k < r->ndevices; k++)
+        run_enqueue(r, &r->devices[k]);
+    for (; made < n; made++)
+        if (pthread_create(&ids[made], NULL, work, r) != 0)
+            break;
+    if (!made)
+        return diag_error(d, NULL, (struct span){ 0, 0 }, "no thread can be started");
+    wait_for_workers(r, tick);
+    for (int k = 0; k < made; k++)
+        pthread_join(ids[k], NULL);
+    return outcome(r, d);
 }

@@ -342,15 +342,10 @@ static struct pval emit_product(struct search *x, instr_id source)
     return y;
 }
 
-bool best_way_dot(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
-                  struct pval *out)
+static void try_product(struct search *x, instr_id source, const struct best_trial *xla, int64_t bytes,
+                        struct pval *out)
 {
-    const struct instr *in = instr_at(s->src, source);
-    if (k > 0 || in->noperands != 2)
-        return false;
-    *out = (struct pval){ 0 };
-    struct search *x = ARENA_NEW(&s->arena, struct search);
-    x->s = s;
+    struct spmd *s = x->s;
     x->limit = bytes;
     x->flops = flops_of(s, xla);
     x->out = source_sharding(s, source);
@@ -362,11 +357,25 @@ bool best_way_dot(struct spmd *s, instr_id source, int k, const struct best_tria
     for (int side = 0; side < 3; side++)
         if (x->shape[side]->kind != SHAPE_ARRAY || x->shape[side]->rank > OPS_MAX_RANK ||
             x->shape[side]->count <= 0)
-            return true;
+            return;
     if (x->flops < 0 || !make_loops(x, source) || !make_roles(x))
-        return true;
+        return;
     consider_all(x);
     if (x->found)
         *out = emit_product(x, source);
+}
+
+bool best_way_dot(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
+                  struct pval *out)
+{
+    if (k > 0 || instr_at(s->src, source)->noperands != 2)
+        return false;
+    *out = (struct pval){ 0 };
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct search *x = ARENA_NEW(&tmp, struct search);
+    x->s = s;
+    try_product(x, source, xla, bytes, out);
+    arena_close(&tmp);
     return true;
 }

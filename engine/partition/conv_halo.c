@@ -34,8 +34,7 @@ bool conv_halo_for_output(struct product *p, struct pval l, struct pval r, shape
         back[c->lhs_spatial[i]] = c->out_spatial[i];
     }
     sharding_id target = sharding_map_dims(s->sh, out, forth, p->rank[LHS], back);
-    if (!target.i || conv_groups_forbid(p, l.sharding, r.sharding) ||
-        conv_groups_forbid(p, target, sharding_replicated(s->sh)))
+    if (!target.i || conv_groups_forbid(p, target, r.sharding))
         return false;
     struct window_dim w[OPS_MAX_RANK];
     for (int d = 0; d < p->rank[LHS]; d++)

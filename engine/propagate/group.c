@@ -13,11 +13,79 @@ static bool is_manual(const struct pass *p, instr_id i)
     return seen(p, i).i && sharding_is_manual(p->t, seen(p, i));
 }
 
-bool from_group(struct pass *p, instr_id i, const struct group *g)
+/* Whether what is known of groups is about p->now: not while visits run out of order or on trial. */
+static bool knows_groups(const struct pass *p)
+{
+    return p->group_at && !p->replay && !p->increment && !p->trial;
+}
+
+/* Takes down whether the members are alike: one of them can then speak for all, and a group of n costs n a
+ * sweep, not n^2. */
+static void group_look(struct pass *p, struct group *g)
+{
+    g->alike = true;
+    g->value = none();
+    g->first = g->second = 0;
+    g->replicated = 0;
+    p->asked += g->members.n;
+    for (int64_t k = 0; k < g->members.n; k++) {
+        sharding_id s = seen(p, g->members.v[k]);
+        if (!s.i || target_of(p, g->members.v[k]) == TARGET_BARRIER_FROM)
+            continue;
+        if (sharding_is_replicated(p->t, s)) {
+            g->replicated++;
+            continue;
+        }
+        if (g->value.i && s.i != g->value.i)
+            g->alike = false;
+        g->value = s;
+        if (!g->first)
+            g->first = (uint32_t)k + 1;
+        else if (!g->second)
+            g->second = (uint32_t)k + 1;
+    }
+}
+
+void group_written(struct pass *p, instr_id i, sharding_id before, sharding_id after)
+{
+    struct group *g = &p->groups.v[p->group_of[i.i] - 1];
+    uint32_t k = p->group_at[i.i];
+    if (!knows_groups(p) || !g->alike)
+        return;
+    bool was_replicated = before.i && sharding_is_replicated(p->t, before);
+    if (target_of(p, i) == TARGET_BARRIER_FROM)
+        return;
+    if (!before.i && after.i && sharding_is_replicated(p->t, after)) {
+        g->replicated++;
+        return;
+    }
+    if ((before.i && !was_replicated) || !after.i || sharding_is_replicated(p->t, after) || (g->value.i && after.i != g->value.i)) {
+        g->alike = false;
+        return;
+    }
+    g->replicated -= was_replicated;
+    g->value = after;
+    if (!g->first || k < g->first) {
+        g->second = g->first;
+        g->first = k;
+    } else if (!g->second || k < g->second) {
+        g->second = k;
+    }
+}
+
+bool from_group(struct pass *p, instr_id i, struct group *g)
 {
     bool yes = false;
     if (!can_propagate(p, i) || is_manual(p, i) || target_of(p, i) == TARGET_BARRIER_TO)
         return false;
+    if (knows_groups(p) && !g->alike)
+        group_look(p, g);
+    if (knows_groups(p) && g->alike && (seen(p, i).i || !g->replicated) && !(g->value.i && sharding_is_manual(p->t, g->value))) {
+        /* The same again and again: after the first it is no better than what i has; nor is replicated. */
+        uint32_t k = g->first == p->group_at[i.i] ? g->second : g->first;
+        p->asked++;
+        return k && improve(p, i, g->value, g->members.v[k - 1], false);
+    }
     p->asked += g->members.n;
     if (!seen(p, i).i || sharding_is_max(p->t, seen(p, i)))
         for (int64_t k = 0; k < g->members.n; k++) {

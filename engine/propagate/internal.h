@@ -78,6 +78,10 @@ struct group {
     bool as;
     int64_t number;
     VEC(instr_id) members; /* insertion order */
+    bool alike;            /* all members have `value`, are replicated, or have none; false: or it is not known */
+    sharding_id value;
+    int64_t replicated;    /* how many are */
+    uint32_t first, second; /* positions + 1 of the first two of them; 0: none */
 };
 
 /* Candidates of one visit, for why_candidates. */
@@ -177,6 +181,7 @@ struct pass {
     sharding_id saved_root;
     VEC(struct group) groups;
     uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
+    uint32_t *group_at;          /* and its position among the members, +1; NULL without groups */
     bool *called;                /* by instruction: a Sharding call, though removed by now */
     VEC(struct setup_step) steps;
     instr_id saved_root_of;      /* the entry's root when it was saved */
@@ -353,7 +358,8 @@ sharding_id user_scatter(struct pass *p, instr_id i, instr_id u);
 void look_forget(struct pass *p, instr_id written);
 bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out);  /* P-107 */
 
-bool from_group(struct pass *p, instr_id i, const struct group *g);     /* P-83 */
+bool from_group(struct pass *p, instr_id i, struct group *g);           /* P-83 */
+void group_written(struct pass *p, instr_id i, sharding_id before, sharding_id after);
 bool open_from_group(struct pass *p, instr_id i, const struct group *g);
 bool open_from_operand(struct pass *p, instr_id i, instr_id *partner);
 bool open_from_users(struct pass *p, instr_id i, instr_id *partner);

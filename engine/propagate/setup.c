@@ -234,11 +234,15 @@ static bool annotations(struct pass *p, struct edit *e, uint32_t cap)
 /* The group of an instruction is its `as` group, else its `like` group. */
 static void groups_index(struct pass *p)
 {
+    if (p->groups.n)
+        p->group_at = ARENA_ARRAY(p->arena, uint32_t, p->capacity);
     for (int pass = 0; pass < 2; pass++)
         for (int64_t k = 0; k < p->groups.n; k++) {
             const struct group *g = &p->groups.v[k];
-            for (int64_t j = 0; g->as == (pass == 1) && j < g->members.n; j++)
+            for (int64_t j = 0; g->as == (pass == 1) && j < g->members.n; j++) {
                 p->group_of[g->members.v[j].i] = (uint32_t)k + 1;
+                p->group_at[g->members.v[j].i] = (uint32_t)j + 1;
+            }
         }
 }
 

@@ -40,6 +40,8 @@ void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
     metadata_copy(p, i, cause);
     if (!p->trial && !p->replay)
         look_forget(p, i);
+    if (p->group_at && p->group_at[i.i])
+        group_written(p, i, p->now[i.i], s);
     set_now(p, i, s);
 }
 
@@ -77,7 +79,10 @@ void put_leaf_sharding(struct pass *p, instr_id i, int64_t leaf, sharding_id s, 
 void put_leaves(struct pass *p)
 {
     if (p->draft.i && p->draft_dirty) {
-        set_now(p, p->draft, sharding_tuple(p->t, p->nleaves, p->leaves));
+        sharding_id s = sharding_tuple(p->t, p->nleaves, p->leaves);
+        if (p->group_at && p->group_at[p->draft.i])
+            group_written(p, p->draft, p->now[p->draft.i], s);
+        set_now(p, p->draft, s);
         if (!p->replay)
             look_forget(p, p->draft);
     }

@@ -18,6 +18,7 @@ if [ ! -d "$inputs" ]; then
     echo "no large dumps at $inputs: only our own model"
     exec "$build/bench" models/transformer_layer.hlo
 fi
+sh "$(dirname "$0")/propagation.sh" "$build" "$2"
 model=$inputs/resnet50_dp_train_real.hlo.gz
 echo "commands on $(basename "$model"), 10,105 instructions (bar 100 ms each at 5,000):"
 {

@@ -5,7 +5,7 @@
  *
  * A cell counts programs that agree with the unpartitioned one in ring mode. Every operation must
  * have some with collectives for every number of devices, even and uneven, and every kind of
- * collective must have been met. Ends with "N passed, N failed".
+ * collective that the partitioner makes must have been met. Ends with "N passed, N failed".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 #include "session/session.h"
 
 static const int64_t device_counts[] = { 2, 3, 4, 6, 8, 12 };
-enum { COUNTS = COUNTOF(device_counts), KINDS = 6 };
+enum { COUNTS = COUNTOF(device_counts), KINDS = 5 };
 static const enum op_kind kinds[KINDS] = { OP_ALL_GATHER, OP_ALL_REDUCE,         OP_REDUCE_SCATTER,
-                                           OP_ALL_TO_ALL, OP_COLLECTIVE_PERMUTE, OP_COLLECTIVE_BROADCAST };
-static const char *const heads[KINDS] = { "gather", "reduce", "scatter", "all2all", "permute", "bcast" };
+                                           OP_ALL_TO_ALL, OP_COLLECTIVE_PERMUTE };
+static const char *const heads[KINDS] = { "gather", "reduce", "scatter", "all2all", "permute" };
 
 /* $A and $B: 24 and 48, or 13 and 31; $C: $A + 3, $D: $A - 2, $E: 2 $A, $P: $A times $B. */
 static const struct {
@@ -207,7 +207,7 @@ static void row(size_t k, int tries, struct tally *all)
         arena_free(&a);
     }
     printf("%-22s", ops[k].name);
-    for (int q = 0; q < KINDS - 1; q++) {
+    for (int q = 0; q < KINDS; q++) {
         printf(" %5" PRId64 "/%-5" PRId64, t.kind[q][0], t.kind[q][1]);
         for (int u = 0; u < 2; u++)
             all->kind[q][u] += t.kind[q][u];
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
     }
     printf("programs that agree (ring mode), even/uneven sizes: collectives by kind, then programs with any\n"
            "by number of devices\n%-22s", "operation");
-    for (int q = 0; q < KINDS - 1; q++)
+    for (int q = 0; q < KINDS; q++)
         printf(" %11s", heads[q]);
     for (int c = 0; c < COUNTS; c++)
         printf(" %7" PRId64, device_counts[c]);
@@ -250,8 +250,10 @@ int main(int argc, char **argv)
         rng_state = seed ^ hash_bytes(ops[k].name, strlen(ops[k].name), 3);
         row(k, tries, &all);
     }
-    for (int q = 0; q < KINDS - 2; q++)
+    for (int q = 0; q < KINDS; q++)
         for (int u = 0; u < 2; u++) {
+            if (kinds[q] == OP_REDUCE_SCATTER && u) /* only made where the size divides */
+                continue;
             passed_cells += all.kind[q][u] > 0;
             if (!all.kind[q][u]) {
                 failed_cells++;

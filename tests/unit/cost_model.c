@@ -352,7 +352,7 @@ static double seconds(const struct hardware *h, int64_t devices, const char *kin
     assert_int_equal(collectives_list(f.m, devices, 1, &a, &list, NULL), 1);
     struct machine m;
     assert_true(machine_make(h, devices, 0, NULL, &m, NULL));
-    m.calibration = (struct calibration){ 1, 1, 1, 1, 0 };
+    m.calibration = (struct calibration){ 1, 1, 1, 1, 1, 0 };
     double s = collective_seconds(&m, f.m, &list[0], use);
     arena_free(&a);
     close_text(&f);
@@ -473,7 +473,7 @@ static void a_kernel_takes_the_longer_of_both(void **state)
                                  NULL);
     struct machine m;
     assert_true(machine_make(h, 1, 0, NULL, &m, NULL));
-    m.calibration = (struct calibration){ 0.5, 1, 1, 1, 0 };
+    m.calibration = (struct calibration){ 0.5, 1, 1, 1, 1, 0 };
     struct cost *c = cost_of(f.plan, &m, OVERLAP_NONE, 1);
     double flops = 2.0 * 1024 * 1024 * 1024, bytes = 2.0 * 1024 * 1024;
     double product = flops / (h->bf16.value * 0.5), map = 2 * bytes / h->bandwidth.value;
@@ -504,7 +504,7 @@ static void overlap_where_it_is_written(void **state)
     struct fixture f = open_text(text, NULL);
     struct machine m;
     assert_true(machine_make(h, 8, 0, NULL, &m, NULL));
-    m.calibration = (struct calibration){ 1, 1, 1, 1, 0 };
+    m.calibration = (struct calibration){ 1, 1, 1, 1, 1, 0 };
     struct cost *c = cost_of(f.plan, &m, OVERLAP_NONE, 1);
     const struct op_time *s = &c->of[named(f.m, "s").i], *d = &c->of[named(f.m, "d").i];
     double late = (double)s->comm - (double)d->total;

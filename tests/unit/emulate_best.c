@@ -261,7 +261,23 @@ static void shared_whole_value(void **state)
     assert_int_equal(k.sum, 14336);
 }
 
-/* Another such pair in the same program keeps nothing else from being better. */
+/* Two plans that are each cheaper than the whole array: what was made of it as a trial for the first
+ * is no gift to the second. */
+static void two_plans_for_one_value(void **state)
+{
+    (void)state;
+    struct tally k = { 0 };
+    judge("HloModule m, num_partitions=8\n\nENTRY e {\n"
+          "  x = f32[16,16,16] parameter(0), sharding={devices=[2,1,4]<=[8]}\n"
+          "  y = f32[16,16,16] copy(x), sharding={devices=[1,8,1]<=[8]}\n"
+          "  z = f32[16,16,16] copy(x), sharding={devices=[1,8,1]<=[2,4]T(1,0)}\n"
+          "  ROOT t = (f32[16,16,16], f32[16,16,16]) tuple(y, z), sharding={{devices=[1,8,1]<=[8]}, "
+          "{devices=[1,8,1]<=[2,4]T(1,0)}}\n}\n", &k);
+    assert_int_equal(k.sum_xla, 14336);
+    assert_int_equal(k.sum, 2 * 1792);
+}
+
+/* A whole value for two in the same program keeps nothing else from being better. */
 static void one_loss_one_gain(void **state)
 {
     (void)state;
@@ -281,6 +297,7 @@ static void one_loss_one_gain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(shared_whole_value),
+                                        cmocka_unit_test(two_plans_for_one_value),
                                         cmocka_unit_test(one_loss_one_gain),
                                         cmocka_unit_test(random_pairs),
                                         cmocka_unit_test(random_products),

@@ -53,7 +53,7 @@ static bool sweep_groups(struct pass *p, struct sets *s, const instr_id *order, 
         instr_id i = order[k];
         if (s->group[i.i] || !p->group_of[i.i])
             continue;
-        const struct group *g = &p->groups.v[p->group_of[i.i] - 1];
+        struct group *g = &p->groups.v[p->group_of[i.i] - 1];
         now(p, stage, sweep, p->group_slot[i.i]);
         p->rule = RULE_GROUP;
         if (p->provided[i.i]) {
