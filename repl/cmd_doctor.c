@@ -130,7 +130,146 @@ static void say_remat_list(struct call *c, const struct program *p, const struct
     call_more(c, shown, n, "");
 }
 
-/* Devices that hold no element of any split parameter. */
+/* ---- axes against what there is to split
+ * ---------------------------------------------------------------------- */
+
+static bool in_a_name(char ch)
+{
+    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_';
+}
+
+/* Whether a sharding splits a dimension over that axis (or a part of it). */
+static bool uses_axis(struct call *c, sharding_id s, const char *axis)
+{
+    struct str t = STR_IN(&c->arena);
+    sharding_spell(document_ir(c->sh->doc)->shardings, document_mesh(c->sh->doc), s, SPELL_AXES, &t);
+    size_t n = strlen(axis);
+    for (const char *p = str_text(&t); (p = strstr(p, axis)); p += n) {
+        bool begins = p == str_text(&t) || !in_a_name(p[-1]);
+        bool ends = !in_a_name(p[n]);
+        if (begins && ends)
+            return true;
+    }
+    return false;
+}
+
+/* Shardings are interned: each is looked at once. */
+static int64_t splits_over(struct call *c, const struct propagation *p, const char *axis)
+{
+    struct arena scratch = { 0 };
+    const struct module *m = p->graph->module;
+    VEC(signed char) known = { 0 };
+    int64_t n = 0;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        sharding_id s = p->final[k];
+        while (known.n <= (int64_t)s.i)
+            vec_push(&scratch, &known, (signed char)-1);
+        if (s.i && known.v[s.i] < 0)
+            known.v[s.i] = uses_axis(c, s, axis);
+        n += s.i && known.v[s.i] > 0;
+    }
+    arena_free(&scratch);
+    return n;
+}
+
+/* Sizes of parameters' dimensions that an axis does not divide, with who has them: heads and experts
+ * are few, so they are where a mesh does not fit first. */
+static void say_axis_fit(struct call *c, const struct mesh_axis *axis)
+{
+    enum { FEW_SIZES = 6, FEW_NAMES = 4 };
+    const struct module *m = document_module(c->sh->doc);
+    const struct computation *entry = comp_at(m, m->entry);
+    struct misfit {
+        int64_t size, count;
+        const char *who;
+    } list[FEW_SIZES];
+    int n = 0;
+    int64_t whole = 0, fits = 0;
+    struct str none = STR_IN(&c->arena);
+    for (uint32_t k = 0; k < entry->nparams; k++) {
+        const struct shape *s = shape_get(m->ir, instr_at(m, entry->params[k])->shape);
+        bool any = false;
+        if (s->kind != SHAPE_ARRAY || s->rank < 2)
+            continue;
+        for (int d = 0; d < s->rank; d++) {
+            any |= s->dims[d] % axis->size == 0;
+            if (s->dims[d] % axis->size == 0 || s->dims[d] < 2)
+                continue;
+            int at = 0;
+            while (at < n && list[at].size != s->dims[d])
+                at++;
+            if (at == n && n < FEW_SIZES)
+                list[n++] = (struct misfit){ s->dims[d], 0, "" };
+            if (at == n)
+                continue;
+            if (list[at].count++ < FEW_NAMES)
+                list[at].who = arena_printf(&c->arena, "%s%s%s dimension %d", list[at].who,
+                                            list[at].who[0] ? ", " : "",
+                                            tensor_name(c, entry->params[k]), d);
+        }
+        whole += !any;
+        fits += any;
+        if (!any && whole <= FEW_NAMES)
+            str_addf(&none, "%s%s", none.n ? ", " : "", tensor_name(c, entry->params[k]));
+    }
+    for (int k = 0; k < n; k++) {
+        if (c->json) {
+            json_open(&c->js, '{');
+            json_put_string(&c->js, "axis", axis->name);
+            json_put_int(&c->js, "axis_size", axis->size);
+            json_put_int(&c->js, "size", list[k].size);
+            json_put_int(&c->js, "dimensions", list[k].count);
+            json_close(&c->js, '}');
+            continue;
+        }
+        out(c, "  %s=%" PRId64 " does not divide %" PRId64 ": %s%s\n", axis->name, axis->size,
+            list[k].size, list[k].who,
+            list[k].count > FEW_NAMES
+                ? arena_printf(&c->arena, " and %" PRId64 " more", list[k].count - FEW_NAMES)
+                : "");
+    }
+    if (!c->json && whole > 0 && fits > 0)
+        out(c, "  %s=%" PRId64 " divides no dimension of %s%s\n", axis->name, axis->size,
+            str_text(&none),
+            whole > FEW_NAMES ? arena_printf(&c->arena, " and %" PRId64 " more", whole - FEW_NAMES)
+                              : "");
+}
+
+static void say_axes(struct call *c, const struct propagation *p)
+{
+    const struct mesh *m = document_mesh(c->sh->doc);
+    if (!m)
+        return;
+    if (c->json)
+        json_put_open(&c->js, "idle_axes", '[');
+    for (int k = 0; k < m->naxes; k++) {
+        if (m->axes[k].size < 2 || splits_over(c, p, m->axes[k].name) > 0)
+            continue;
+        if (c->json)
+            json_string(&c->js, m->axes[k].name);
+        else
+            out(c,
+                "nothing is split over %s=%" PRId64 ": its %" PRId64
+                " devices all compute the same\n",
+                m->axes[k].name, m->axes[k].size, m->axes[k].size);
+    }
+    if (c->json) {
+        json_close(&c->js, ']');
+        json_put_open(&c->js, "misfits", '[');
+    }
+    size_t before = c->out.n;
+    for (int k = 0; k < m->naxes; k++)
+        if (m->axes[k].size > 1)
+            say_axis_fit(c, &m->axes[k]);
+    if (c->json) {
+        json_close(&c->js, ']');
+    } else if (c->out.n > before) {
+        const char *said = arena_strndup(&c->arena, str_text(&c->out) + before, c->out.n - before);
+        c->out.n = before;
+        out(c, "sizes of parameters against the mesh:\n%s", said);
+    }
+}
+
 int cmd_doctor(struct call *c)
 {
     struct document *doc = c->sh->doc;
@@ -142,6 +281,7 @@ int cmd_doctor(struct call *c)
         return STATUS_OK;
     }
     say_uneven(c, p);
+    say_axes(c, p);
     const struct program *prog =
         document_devices(doc) > 0 ? document_program(doc, call_tick(c), c->d) : NULL;
     if (document_devices(doc) > 0 && !prog)

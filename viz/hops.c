@@ -398,6 +398,8 @@ struct scene *view_hops(const struct trace *t, const struct hops_options *o, str
     double y = draw(&h, t, o, a);
     scene_measure(h.s);
     scene_add_legend(h.s, y + CELL_H, cells_note(&h));
+    h.s->frame = o->round;
+    h.s->frames = h.m->rounds + 1;
     return h.s;
 }
 

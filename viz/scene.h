@@ -69,6 +69,7 @@ struct scene {
     double width, height;
     const char *title;      /* for accessibility: one sentence */
     VEC(struct scene_item) items;
+    int64_t frame, frames;  /* which one of an animation's; frames 0: it does not move */
 };
 
 struct scene *scene_new(struct arena *a);

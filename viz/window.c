@@ -246,20 +246,12 @@ static void on_event(struct window *w, const SDL_Event *e, bool busy)
     w->touched = sdl.SDL_GetTicks64();
 }
 
-/* The next round; behind the last one (the client has no scene of it) it stops there. */
 static void play_on(struct window *w, uint64_t now)
 {
-    struct view *v = window_front(w);
-    if (v && v->made && !v->scene && w->stepped) {
-        window_step_round(w, -1);
-        w->playing = false;
-        return;
-    }
     if (now - w->stepped < STEP_MS)
         return;
     w->stepped = now;
-    if (!window_step_round(w, 1))
-        w->playing = false;
+    w->playing = window_step_round(w, 1);
 }
 
 bool window_pump(struct window *w, bool busy)

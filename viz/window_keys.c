@@ -241,7 +241,7 @@ bool window_step_round(struct window *w, int by)
         return false;
     const char *at = find_option(v->words, "round=");
     long round = (at ? strtol(at + 6, NULL, 10) : 0) + by;
-    if (round < 0 || (by > 0 && !v->scene))
+    if (round < 0 || !v->scene || round >= v->scene->frames)
         return false;
     snprintf(value, sizeof value, "%ld", round);
     set_option(w, v, "round=", value);
@@ -255,8 +255,8 @@ static void play(struct window *w)
         return;
     w->playing = !w->playing;
     w->stepped = 0;
-    if (w->playing && find_option(v->words, "round=") && !v->scene)
-        set_option(w, v, "round=", "0");
+    if (w->playing && v->scene && v->scene->frame + 1 >= v->scene->frames)
+        set_option(w, v, "round=", "0"); /* from the start again */
 }
 
 /* , and .: the next pair of dimensions of the array's rank. */

@@ -183,16 +183,6 @@ static void open_instr(struct walk *w, instr_id i, bool start)
         push(w, ctl->instrs[k]);
 }
 
-/* JAX since 0.7 gives all collectives of a manual computation one channel id, so that a partner may be
- * what the instruction is made from: then it is met open, with operands that are still to come. */
-static bool operands_done(const struct walk *w, const struct instr *in)
-{
-    for (uint32_t o = 0; o < in->noperands; o++)
-        if (is_undone(w, in->operands[o]))
-            return false;
-    return true;
-}
-
 /* One instruction at the top of the stack. true: it stays there, below what it opened. */
 static bool look_at(struct walk *w, instr_id i, bool start)
 {
@@ -201,7 +191,7 @@ static bool look_at(struct walk *w, instr_id i, bool start)
         open_instr(w, i, start);
         return true;
     }
-    if (mark == MARK_OPEN && (!w->channels.n || operands_done(w, instr_at(w->m, i))))
+    if (mark == MARK_OPEN)
         emit(w, i);
     return false;
 }
@@ -234,6 +224,59 @@ static void walk_from(struct walk *w, instr_id start)
     }
 }
 
+static void walk_all(struct walk *w, const struct computation *k, const struct users *u)
+{
+    for (uint32_t j = 0; j < k->ninstrs; j++)
+        w->marks[k->instrs[j].i - w->lo] = MARK_NEW;
+    for (uint32_t j = 0; j < k->ninstrs; j++)
+        if (users_count(u, k->instrs[j]) == 0)
+            walk_from(w, k->instrs[j]);
+}
+
+/* Whether a member of the channel is made from another one; order: operands first. */
+static bool members_depend(const struct walk *w, const struct channel *ch, const instr_id *order, uint32_t n, bool *from)
+{
+    memset(from, 0, (size_t)(w->hi - w->lo) + 1);
+    uint32_t met = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct instr *in = instr_at(w->m, order[k]);
+        bool is_from = false;
+        for (uint32_t o = 0; o < in->noperands && met; o++) {
+            uint32_t x = in->operands[o].i;
+            is_from |= x >= w->lo && x <= w->hi && from[x - w->lo];
+        }
+        bool member = w->member_at && ch->members.v[w->member_at[order[k].i - w->lo] % (uint32_t)ch->members.n].i == order[k].i;
+        if (member && is_from)
+            return true;
+        met += member;
+        from[order[k].i - w->lo] = is_from || member;
+    }
+    return false;
+}
+
+/* JAX since 0.7 gives all collectives of manual computations one channel id, also where one is made from
+ * another: these are no partners. */
+static void drop_chains(struct walk *w, const struct computation *k, const struct users *u)
+{
+    bool several = false;
+    for (int64_t c = 0; c < w->channels.n; c++)
+        several |= w->channels.v[c].members.n > 1;
+    if (!several)
+        return;
+    int64_t n = w->channels.n;
+    bool *from = ARENA_ARRAY(w->tmp, bool, (int64_t)w->hi - w->lo + 1);
+    w->out = ARENA_ARRAY(w->tmp, instr_id, k->ninstrs);
+    w->channels.n = 0; /* a walk without them */
+    walk_all(w, k, u);
+    w->channels.n = n;
+    for (int64_t c = 0; c < n; c++) {
+        struct channel *ch = &w->channels.v[c];
+        if (ch->members.n > 1 && members_depend(w, ch, w->out, w->n, from))
+            map_put(&w->by_channel, (uint64_t)instr_int(instr_at(w->m, ch->members.v[0]), ATTR_CHANNEL_ID, 0), 0);
+    }
+    w->n = 0;
+}
+
 const instr_id *comp_post_order(const struct module *m, comp_id c, const struct users *u,
                                 struct arena *a, uint32_t *n)
 {
@@ -249,13 +292,10 @@ const instr_id *comp_post_order(const struct module *m, comp_id c, const struct 
         w.marks = ARENA_ARRAY(&tmp, uint8_t, (int64_t)w.hi - w.lo + 1);
         memset(w.marks, MARK_OUTSIDE, (size_t)(w.hi - w.lo) + 1);
     }
-    for (uint32_t j = 0; j < k->ninstrs; j++)
-        w.marks[k->instrs[j].i - w.lo] = MARK_NEW;
-    w.out = ARENA_ARRAY(a, instr_id, k->ninstrs);
     find_channels(&w, k);
-    for (uint32_t j = 0; j < k->ninstrs; j++)
-        if (users_count(u, k->instrs[j]) == 0)
-            walk_from(&w, k->instrs[j]);
+    drop_chains(&w, k, u);
+    w.out = ARENA_ARRAY(a, instr_id, k->ninstrs);
+    walk_all(&w, k, u);
     *n = w.n;
     arena_close(&tmp);
     return w.out;

@@ -12,6 +12,12 @@
 #include "sharding/axes.h"
 #include "text/text.h"
 
+/* A computation that runs under manual axes. */
+struct manual_body {
+    comp_id comp;
+    const char *axes;
+};
+
 struct importer {
     struct module *m;
     struct arena tmp;
@@ -19,6 +25,7 @@ struct importer {
     int nmeshes;
     VEC(instr_id) added; /* of the computation at hand, in front of .. */
     VEC(instr_id) before; /* .. these */
+    VEC(struct manual_body) bodies;
     bool changed;
 };
 
@@ -228,6 +235,51 @@ static void convert_result(struct importer *p, instr_id i)
     p->changed = true;
 }
 
+/* What the leaving call takes comes from the call of the body: it and all that it calls see local arrays. */
+static void note_body(struct importer *p, const struct instr *leaving)
+{
+    const struct module *m = p->m;
+    const char *axes = text_of(p, leaving->frontend, leaving->frontend_len, "xla.sdy.manual_axes");
+    if (!axes || leaving->noperands == 0)
+        return;
+    const struct instr *from = instr_at(m, leaving->operands[0]);
+    if (from->op == OP_GET_TUPLE_ELEMENT)
+        from = instr_at(m, from->operands[0]);
+    const struct attr *a = from->op == OP_CALL ? instr_attr(from, ATTR_TO_APPLY) : NULL;
+    if (a)
+        vec_push(&p->tmp, &p->bodies, ((struct manual_body){ a->comp, axes }));
+}
+
+/* Shardings that are said inside of a body are of the axes that are left: what the manual ones take is
+ * added, as the StableHLO reader does. */
+static void import_bodies(struct importer *p)
+{
+    struct module *m = p->m;
+    bool *seen = ARENA_ARRAY(&p->tmp, bool, (int64_t)module_ncomps(m) + 1);
+    for (int64_t b = 0; b < p->bodies.n; b++) {
+        struct manual_body x = p->bodies.v[b];
+        if (seen[x.comp.i])
+            continue;
+        seen[x.comp.i] = true;
+        const struct computation *k = comp_at(m, x.comp);
+        for (uint32_t j = 0; j < k->ninstrs; j++) {
+            struct instr *in = instr_at(m, k->instrs[j]);
+            comp_id called[64];
+            int n = instr_called(m, k->instrs[j], called, 64);
+            for (int v = 0; v < n && v < 64; v++)
+                vec_push(&p->tmp, &p->bodies, ((struct manual_body){ called[v], x.axes }));
+            struct value_sharding s;
+            sharding_id full, local;
+            if (!in->sharding.i || !in->frontend_len || instr_shape(m, k->instrs[j])->kind != SHAPE_ARRAY ||
+                !read_value(p, text_of(p, in->frontend, in->frontend_len, "xla.sdy.sharding"), 0, &s) ||
+                !both_sides(p, &s, x.axes, &full, &local))
+                continue;
+            in->sharding = local;
+            in->note = NULL;
+        }
+    }
+}
+
 /* In no computation any more, and nothing that a pass over all instructions would trip over. */
 static void drop(struct module *m, instr_id i)
 {
@@ -250,6 +302,8 @@ static void import_computation(struct importer *p, comp_id c)
     p->added.n = p->before.n = 0;
     for (uint32_t j = 0; j < n; j++) {
         const struct instr *in = instr_at(m, list[j]);
+        if (is_border(m, in) && !strcmp(instr_target(m, in), "xla.sdy.LocalToGlobalShape"))
+            note_body(p, in);
         if (in->op == OP_GET_TUPLE_ELEMENT && is_border(m, instr_at(m, in->operands[0])))
             (void)convert(p, instr_at(m, in->operands[0]), instr_int(in, ATTR_INDEX, 0), list[j]);
         else if (is_border(m, in) && instr_shape(m, list[j])->kind == SHAPE_ARRAY)
@@ -298,6 +352,7 @@ bool hlo_import_shardy(struct module *m)
         import_computation(&p, (comp_id){ c });
         changed |= p.changed;
     }
+    import_bodies(&p);
     arena_close(&p.tmp);
     return changed;
 }
