@@ -103,7 +103,7 @@ unit: $(UNIT_BIN)
 setup:
 	@sh scripts/setup.sh
 
-BENCH_BIN := $(B)/bench $(B)/bench_propagation
+BENCH_BIN := $(B)/bench $(B)/bench_propagation $(B)/bench_kernels $(B)/bench_partitioner
 SWEEP_BIN := $(B)/verify_sweep $(B)/verify_table
 test-build: all unit $(BENCH_BIN) $(SWEEP_BIN)
 
@@ -132,7 +132,13 @@ conformance: all
 $(B)/bench: tests/bench/bench.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/bench_kernels: tests/bench/kernels.c $(ENGINE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/bench_propagation: tests/bench/propagation.c $(ENGINE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/bench_partitioner: tests/bench/partitioner.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(SWEEP_BIN): $(B)/%: tests/sweep/%.c $(ENGINE_OBJ)
@@ -169,6 +175,10 @@ pictures: all
 portable: setup
 	@sh scripts/portable.sh
 
+# The GSPMD paper's eight tables, ours beside the printed ones: assets/paper.md and two plots.
+paper: all
+	@sh scripts/paper/page.sh $(B)/gspmd
+
 PREFIX ?= /usr/local
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
@@ -187,7 +197,7 @@ analyze:
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	  --suppress=missingIncludeSystem -Iengine -I. engine viz repl
 
-.PHONY: all unit clean setup test test-build check-layers demo conformance bench verify-table mutants fuzz fuzz-objects coverage \
+.PHONY: all paper unit clean setup test test-build check-layers demo conformance bench verify-table mutants fuzz fuzz-objects coverage \
         pictures portable install uninstall format analyze
 clean:
 	rm -rf build build-*

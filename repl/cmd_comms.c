@@ -351,12 +351,15 @@ void table_collectives(struct call *c, const struct module *m, const struct prog
 static void warn_fallbacks(struct call *c, const struct program *p)
 {
     const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
-    int64_t fallbacks = 0, whole = 0;
-    const struct remat_note *first = NULL, *first_whole = NULL;
+    int64_t fallbacks = 0, whole = 0, computed = 0;
+    const struct remat_note *first = NULL, *first_whole = NULL, *first_computed = NULL;
     for (int64_t k = 0; p && k < p->nremats; k++) {
         if (p->remats[k].fallback) {
             fallbacks++;
             first = first ? first : &p->remats[k];
+        } else if (p->remats[k].operation) {
+            computed++;
+            first_computed = first_computed ? first_computed : &p->remats[k];
         } else {
             whole++;
             first_whole = first_whole ? first_whole : &p->remats[k];
@@ -369,6 +372,11 @@ static void warn_fallbacks(struct call *c, const struct program *p)
             " instruction%s replicated, computed, sliced (%s, for one%s%s): doctor lists them",
             fallbacks, fallbacks == 1 ? "" : "s", working_label(c, prop->graph, first->source),
             first->reason ? ": " : "", first->reason ? first->reason : "");
+    if (computed)
+        diag_warn(c->d, NULL, (struct span){ 0, 0 },
+                  "%s computed whole on every device, as XLA does (%s, for one: %s): doctor lists them",
+                  counted(&c->arena, computed, "instruction"), working_label(c, prop->graph, first_computed->source),
+                  first_computed->reason);
     if (whole)
         diag_warn(c->d, NULL, (struct span){ 0, 0 },
                   "%" PRId64 " array%s made whole on every device to change the sharding (%s, from "

@@ -419,7 +419,7 @@ static void why_links(struct book *b, instr_id i)
                                                              : "V (n-1)/n / bandwidth";
     out(c, "  %s = %s, latency %s: %s\n", formula, nice_seconds(&c->arena, use.transfer),
         nice_seconds(&c->arena, use.latency), nice_seconds(&c->arena, s));
-    if ((double)t->exposed < s)
+    if ((double)t->exposed < 0.999 * s)
         out(c, "  %s of it exposed\n", nice_seconds(&c->arena, (double)t->exposed));
 }
 

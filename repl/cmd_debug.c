@@ -315,7 +315,7 @@ int cmd_print(struct call *c)
     if (c->json)
         json_close(&c->js, ']');
     if (device < 0)
-        call_more(c, to, p->num_partitions, "device");
+        call_more(c, to, p->num_partitions, "devices");
     if (!printed && !c->json)
         out(c, "%s has no value yet\n", program_label(c, p->module, i));
     if (!was_open)

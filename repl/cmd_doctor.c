@@ -91,23 +91,31 @@ static void say_uneven(struct call *c, const struct propagation *p)
     call_more(c, shown, n, "");
 }
 
-static void say_remat_list(struct call *c, const struct program *p, const struct propagation *prop,
-                           bool fallback)
+enum remat_kind { REMAT_ARRAY, REMAT_OPERATION, REMAT_FALLBACK };
+
+static enum remat_kind kind_of(const struct remat_note *r)
 {
+    return r->fallback ? REMAT_FALLBACK : r->operation ? REMAT_OPERATION : REMAT_ARRAY;
+}
+
+static void say_remat_list(struct call *c, const struct program *p, const struct propagation *prop,
+                           enum remat_kind kind)
+{
+    static const char *const fields[] = { "whole_arrays", "computed_whole", "fallbacks" };
+    static const char *const heads[] = { "made whole on every device to change the sharding:\n",
+                                         "computed whole on every device, as XLA does:\n",
+                                         "without a rule yet, replicated, computed, sliced:\n" };
     int64_t n = 0, said = 0;
     for (int64_t k = 0; k < p->nremats; k++)
-        n += p->remats[k].fallback == fallback;
+        n += kind_of(&p->remats[k]) == kind;
     int64_t shown = call_rows(c, n);
     if (c->json)
-        json_put_open(&c->js, fallback ? "fallbacks" : "whole_arrays", '[');
+        json_put_open(&c->js, fields[kind], '[');
     else if (n > 0)
-        out(c,
-            fallback ? "%s without a rule yet, replicated, computed, sliced:\n"
-                     : "%s made whole on every device to change the sharding:\n",
-            counted(&c->arena, n, fallback ? "instruction" : "array"));
+        out(c, "%s %s", counted(&c->arena, n, kind == REMAT_ARRAY ? "array" : "instruction"), heads[kind]);
     for (int64_t k = 0; k < p->nremats && said < shown; k++) {
         const struct remat_note *r = &p->remats[k];
-        if (r->fallback != fallback)
+        if (kind_of(r) != kind)
             continue;
         said++;
         const char *name = r->source.i ? working_label(c, prop->graph, r->source) : "?";
@@ -287,8 +295,8 @@ int cmd_doctor(struct call *c)
     if (document_devices(doc) > 0 && !prog)
         return call_failed(c);
     if (prog) {
-        say_remat_list(c, prog, p, false);
-        say_remat_list(c, prog, p, true);
+        for (int kind = REMAT_ARRAY; kind <= REMAT_FALLBACK; kind++)
+            say_remat_list(c, prog, p, (enum remat_kind)kind);
         const char **missing;
         int n = run_missing(prog->module, &c->arena, &missing);
         if (c->json)

@@ -230,24 +230,29 @@ static void one(struct call *c, const struct hardware *h)
         table_print(c, &t, true);
 }
 
-/* How the devices of the document sit on it. */
-static int place(struct call *c)
+/* How the devices of the document sit on it: false when they do not. */
+static bool place(struct call *c, struct machine *m)
 {
     int64_t n = document_devices(c->sh->doc);
-    if (n <= 0)
-        return STATUS_OK;
-    struct machine m;
-    struct str s = STR_IN(&c->arena);
-    if (!machine_make(c->sh->hardware, n, c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL, &m, c->d)) {
+    const char *former = diag_stage(c->d, "usage");
+    bool ok = n <= 0 || machine_make(c->sh->hardware, n, c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL, m, c->d);
+    diag_stage(c->d, former);
+    if (!ok)
         c->sh->nshape = 0;
-        return call_failed(c);
-    }
-    machine_print(&m, &s);
+    return ok;
+}
+
+static void say_place(struct call *c, const struct machine *m)
+{
+    int64_t n = document_devices(c->sh->doc);
+    struct str s = STR_IN(&c->arena);
+    if (n <= 0)
+        return;
+    machine_print(m, &s);
     if (c->json)
         json_put_string(&c->js, "placement", str_text(&s));
     else
         out(c, "%s devices as %s\n", with_commas(&c->arena, n), str_text(&s));
-    return STATUS_OK;
 }
 
 /* calibration=FILE: other constants for the chosen hardware. */
@@ -289,6 +294,10 @@ int cmd_hardware(struct call *c)
         return STATUS_USAGE;
     if (calibration && !read_calibration(c, calibration))
         return call_failed(c);
+    struct machine m;
+    if (!place(c, &m))
+        return call_failed(c);
     one(c, c->sh->hardware);
-    return place(c);
+    say_place(c, &m);
+    return STATUS_OK;
 }

@@ -365,7 +365,7 @@ static void say_remats(struct call *c, const struct program *p, instr_id loaded)
         if (at.i != loaded.i)
             continue;
         shape_id shape = instr_at(prop->graph->module, r->source)->shape;
-        bool move = !r->fallback && r->from.i && r->to.i &&
+        bool move = !r->fallback && !r->operation && r->from.i && r->to.i &&
                     shape_get(document_ir(c->sh->doc), shape)->kind == SHAPE_ARRAY;
         if (c->json) {
             json_open(&c->js, '{');
@@ -374,7 +374,8 @@ static void say_remats(struct call *c, const struct program *p, instr_id loaded)
             json_put_bool(&c->js, "fallback", r->fallback);
         } else {
             out(c, "%s: %s -> %s%s%s\n",
-                r->fallback ? "no rule yet: replicated, computed, sliced"
+                r->fallback    ? "no rule yet: replicated, computed, sliced"
+                : r->operation ? "computed whole on every device"
                             : "the whole array is made on every device",
                 spelled(c, r->from), spelled(c, r->to), r->reason ? ": " : "",
                 r->reason ? r->reason : "");

@@ -188,7 +188,7 @@ static void say_devices(struct call *c, const struct trace *t)
         row[4] = percent(c, t->ticks ? (double)t->waiting[d] / (double)t->ticks : 0);
     }
     table_print(c, &tab, true);
-    call_more(c, shown, t->ndevices, "device");
+    call_more(c, shown, t->ndevices, "devices");
 }
 
 static void say_meetings(struct call *c, const struct trace *t)
@@ -211,7 +211,7 @@ static void say_meetings(struct call *c, const struct trace *t)
         row[7] = with_commas(&c->arena, m->bytes);
     }
     table_print(c, &tab, true);
-    call_more(c, shown, t->nmeetings, "collective");
+    call_more(c, shown, t->nmeetings, "collectives");
 }
 
 static void say_hops(struct call *c, const struct trace *t, instr_id only)
@@ -228,9 +228,10 @@ static void say_hops(struct call *c, const struct trace *t, instr_id only)
         struct table tab;
         if (m->instr.i != only.i)
             continue;
-        out(c, "%s, turn %" PRId64 ", devices %s: %" PRId64 " chunks, %" PRId64 " rounds, ticks %s\n",
+        out(c, "%s, turn %" PRId64 ", devices %s: %s, %s, ticks %s\n",
             program_label(c, t->module, m->instr), m->turn, device_list(c, m->devices, m->ndevices),
-            m->nchunks, m->rounds, ticks_text(c, m->start, m->end));
+            counted(&c->arena, m->nchunks, "chunk"), counted(&c->arena, m->rounds, "round"),
+            ticks_text(c, m->start, m->end));
         table_init(&tab, &c->arena, heads);
         for (int64_t q = m->first_hop; q < m->first_hop + m->nhops && left > 0; q++, left--) {
             const struct trace_hop *h = &t->hops[q];
@@ -247,7 +248,7 @@ static void say_hops(struct call *c, const struct trace *t, instr_id only)
         }
         table_print(c, &tab, true);
     }
-    call_more(c, shown, total, "hop");
+    call_more(c, shown, total, "hops");
 }
 
 static void say_timeline(struct call *c, const struct trace *t, int64_t device)
@@ -266,7 +267,7 @@ static void say_timeline(struct call *c, const struct trace *t, int64_t device)
         row[3] = arena_printf(&c->arena, "%" PRId64, e->turn);
     }
     table_print(c, &tab, true);
-    call_more(c, shown, n, "event");
+    call_more(c, shown, n, "events");
 }
 
 static int64_t all_bytes(const struct trace *t)

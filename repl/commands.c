@@ -266,7 +266,8 @@ const struct command commands[] = {
                  "        comm=NAME group=N   the groups of a collective\n"
                  "    graph [T [B]]           as the command graph has it\n"
                  "    hops COLLECTIVE         how it moves its chunks, round by round; round=K group=G: one of them\n"
-                 "    timeline                devices over time: computing, communicating, waiting\n",
+                 "    timeline                devices over time: computing, communicating, waiting\n"
+                 "    memory                  bytes of one device over its schedule, what is alive at the peak\n",
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
     { .name = "graph", .group = "pictures", .args = "[T [B]] [hops=N] [--in|--out] [-o FILE.svg|FILE.png|FILE.pdf|FILE.dot]", .max = 2,
       .options = "-o: hops= nodes= --in --out",
@@ -307,6 +308,12 @@ const struct command commands[] = {
                  "    all verdicts; where GITHUB_ACTIONS=true, failures come as annotations, too.\n",
       .example = EX_expect, .flags = NEEDS_MODULE | RAW_WORDS, .run = cmd_expect },
 
+    { .name = "suggest", .group = "reviews", .args = "[bytes | memory] [--all]", .max = 1, .options = "--all",
+      .summary = "single annotations that send less, or take less memory, found by trying",
+      .details = "    bytes (when nothing is said): fewer bytes, and no more memory than now. Each axis of the mesh\n"
+                 "    is tried on each dimension of the largest parameters and of what collectives serve, on\n"
+                 "    copies of the strategy.\n",
+      .example = EX_suggest, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_suggest },
     { .name = "report", .group = "reviews", .args = "FILE.html|.md|.pdf [--against STRATEGY]", .min = 1, .max = 1, .options = "--against=",
       .summary = "one file for reviewers: strategy, pictures, collectives and reasons, the difference",
       .details = "    Self-contained, and the same bytes wherever it is made. --against=NAME: what differs from a\n"

@@ -170,6 +170,7 @@ char *line_complete(struct shell *sh, const char *line, int start, const char *t
             offer(&w, "device");
             offer(&w, "hops");
             offer(&w, "timeline");
+            offer(&w, "memory");
             offer(&w, "reshard");
         } else {
             offer_tensors(sh, &w);

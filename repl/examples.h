@@ -560,6 +560,16 @@
     "gspmd> expect bytes(model) < 1KiB\n" \
     "       ^^^^^^^^^^^^^^^^^^^^^^^^^^ expected bytes(model) < 1KiB, found 49152\n" \
     "(exit 1)\n"
+#define EX_suggest \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh data=2 model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [model,_]\n" \
+    "...\n" \
+    "gspmd> suggest\n" \
+    "now: 192 KiB sent by each device, 960 KiB of memory at the peak\n" \
+    "...\n"
 #define EX_explain \
     "gspmd> explain partial sum\n" \
     "Each device's value is one term, and the value meant is their sum. A product whose contracting dimension\n" \
@@ -614,7 +624,7 @@
     "...\n" \
     "gspmd> memory\n" \
     "peak         176 KiB a device, at dot.2\n" \
-    "fits         176 KiB of 16.0 GiB on tpu-v3, 16.0 GiB free; what grows with the batch could be 349522.67 times as much\n" \
+    "fits         176 KiB of 16.0 GiB on tpu-v3, 16.0 GiB free; what grows with the batch could be 349,522 times as much\n" \
     "  parameters         131,072  72.7 %\n" \
     "  inputs              16,384  9.1 %\n" \
     "  temporaries         32,768  18.2 %\n" \
@@ -624,7 +634,7 @@
     "w1                 parameters   f32[128,128]  65,536  36.4 %\n" \
     "w2                 parameters   f32[128,128]  65,536  36.4 %\n" \
     "x                  inputs       f32[32,128]   16,384   9.1 %\n" \
-    "maximum.1          temporaries  f32[32,128]   16,384   9.1 %  a\n" \
+    "dot.1              temporaries  f32[32,128]   16,384   9.1 %  h\n" \
     "dot.2              temporaries  f32[32,128]   16,384   9.1 %  y\n" \
     "held alike  copies   bytes  too many\n" \
     "w1               2  65,536    32,768\n" \
@@ -643,22 +653,20 @@
     "gspmd> hardware h100\n" \
     "...\n" \
     "gspmd> cost\n" \
-    "step         7.15 us on h100: 8 nvlink\n" \
-    "compute      3.09 us, communication 4.07 us, of which 4.07 us exposed (56.9 % of the step)\n" \
-    "utilisation  0.0 % of the bf16 peak by matrix FLOPs: 2.097e+06 a device and step (all: 2.105e+06), 256 KiB of memory traffic\n" \
+    "step         6.16 us on h100: 8 nvlink\n" \
+    "compute      2.07 us, communication 4.09 us, of which 4.09 us exposed (66.3 % of the step)\n" \
+    "utilisation  0.0 % of the bf16 peak by matrix FLOPs: 2.097e+06 a device and step (all: 2.105e+06), 224 KiB of memory traffic\n" \
     "operation   kernels  compute    links  exposed  of the step\n" \
-    "all-reduce        1           4.07 us  4.07 us       56.9 %\n" \
-    "dot               2  2.07 us                         29.0 %\n" \
-    "maximum           1  1.01 us                         14.1 %\n" \
+    "all-reduce        1           4.09 us  4.09 us       66.3 %\n" \
+    "dot               2  2.07 us                         33.7 %\n" \
     "axis   kernels    links  exposed  of the step\n" \
-    "model        1  4.07 us  4.07 us       56.9 %\n" \
+    "model        1  4.09 us  4.09 us       66.3 %\n" \
     "scope       kernels  compute    links  exposed  of the step\n" \
-    "(no scope)        4  3.09 us  4.07 us  4.07 us      100.0 %\n" \
+    "(no scope)        3  2.07 us  4.09 us  4.09 us      100.0 %\n" \
     "kernel        op          shape        one run  runs  of the step  bound by  for\n" \
-    "all-reduce.1  all-reduce  f32[32,128]  4.07 us     1       56.9 %  links     y\n" \
-    "dot.1         dot         f32[32,128]  1.04 us     1       14.5 %  memory    h\n" \
-    "dot.2         dot         f32[32,128]  1.04 us     1       14.5 %  memory    y\n" \
-    "maximum.1     maximum     f32[32,128]  1.01 us     1       14.1 %  memory    a\n"
+    "all-reduce.1  all-reduce  f32[32,128]  4.09 us     1       66.3 %  links     y\n" \
+    "dot.2         dot         f32[32,128]  1.04 us     1       16.8 %  memory    y\n" \
+    "dot.1         dot         f32[32,128]  1.04 us     1       16.8 %  memory    h\n"
 #define EX_roofline \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -671,10 +679,9 @@
     "gspmd> roofline --limit=3\n" \
     "tpu-v3: below 136.7 FLOPs a byte memory is the bound\n" \
     "kernel        op              FLOPs   bytes  FLOPs a byte  of peak  of the step  bound by\n" \
-    "all-reduce.1  all-reduce      4,096  32,768         0.125                38.2 %  links\n" \
-    "dot.1         dot         1.049e+06  98,304          10.7    8.0 %       21.6 %  memory\n" \
-    "dot.2         dot         1.049e+06  98,304          10.7    8.0 %       21.6 %  memory\n" \
-    "and 1 more (--all shows them)\n"
+    "all-reduce.1  all-reduce      4,096  32,768         0.125                47.6 %  links\n" \
+    "dot.2         dot         1.053e+06  98,308          10.7    8.1 %       26.2 %  memory\n" \
+    "dot.1         dot         1.049e+06  98,304          10.7    8.0 %       26.2 %  memory\n"
 #define EX_why_cost \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -687,17 +694,17 @@
     "gspmd> hardware a100\n" \
     "...\n" \
     "gspmd> why-cost y\n" \
-    "dot.2  dot f32[32,128]  1.06 us x 1 runs = 1.06 us, 14.6 % of the step\n" \
-    "  arithmetic: 1.049e+06 matrix FLOPs / (1.56e+14 FLOP/s x 0.85 reached x 1 of whole 64-tiles) = 7.91 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
-    "  memory: (81,920 bytes read + 16,384 written) / (2039 GB/s x 0.8 reached) = 60.3 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
-    "    reads 16,384 bytes of maximum.1\n" \
+    "dot.2  dot f32[32,128]  1.06 us x 1 runs = 1.06 us, 17.0 % of the step\n" \
+    "  arithmetic: 1.049e+06 matrix FLOPs / (1.56e+14 FLOP/s x 0.94 reached x 1 of whole 64-tiles) + 4,096 others / (1.95e+13 x 1) = 7.36 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
+    "  memory: (81,924 bytes read + 16,384 written) / (2039 GB/s x 0.8 reached) = 60.3 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
+    "    reads 16,384 bytes of dot.1\n" \
     "    reads 65,536 bytes of w2\n" \
+    "    reads 4 bytes of constant.1\n" \
     "  the longer one and 1 us to start: 1.06 us, bound by memory\n" \
-    "all-reduce.1  all-reduce f32[32,128]  4.1 us x 1 runs = 4.1 us, 56.6 % of the step\n" \
+    "all-reduce.1  all-reduce f32[32,128]  4.13 us x 1 runs = 4.13 us, 66.1 % of the step\n" \
     "  V = 16,384 bytes in groups of 4 over model\n" \
-    "  along nvlink (8 devices): 4 members, 240 GB/s of 300 GB/s (https://www.nvidia.com/en-us/data-center/a100/: NVLink 600 GB/s both ways; x 0.8 reached)\n" \
-    "  2 V (n-1)/n / bandwidth = 102 ns, latency 4 us: 4.1 us\n" \
-    "  4.1 us of it exposed\n"
+    "  along nvlink (8 devices): 4 members, 192 GB/s of 300 GB/s (https://www.nvidia.com/en-us/data-center/a100/: NVLink 600 GB/s both ways; x 0.64 reached)\n" \
+    "  2 V (n-1)/n / bandwidth = 128 ns, latency 4 us: 4.13 us\n"
 #define EX_sweep \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -706,18 +713,18 @@
     "gspmd> sweep mesh=data,model w1:[_,model]|- x:[data,_]|-\n" \
     "16 of 16 strategies on tpu-v3\n" \
     "      step     peak   links   used          sent  strategy\n" \
-    "*  3.98 us  288 KiB   0.6 %  0.9 %   8,192 bytes  data=4 model=2  w1 [_,model]  x [data,_]\n" \
-    "   4.66 us  536 KiB   0.0 %  0.7 %       0 bytes  data=8 model=1  w1 [_,model]  x [data,_]\n" \
-    "   4.66 us  536 KiB   0.0 %  0.7 %       0 bytes  data=8 model=1  w1 -  x [data,_]\n" \
-    "   4.73 us  384 KiB   1.9 %  2.9 %  32,768 bytes  data=4 model=2  w1 [_,model]  x -\n" \
-    "   4.87 us  560 KiB   0.0 %  1.4 %       0 bytes  data=4 model=2  w1 -  x [data,_]\n" \
-    "   5.28 us  608 KiB   0.0 %  2.6 %       0 bytes  data=2 model=4  w1 -  x [data,_]\n" \
-    "*  5.89 us  176 KiB  38.2 %  0.6 %  24,576 bytes  data=2 model=4  w1 [_,model]  x [data,_]\n" \
-    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=1 model=8  w1 -  x [data,_]\n" \
-    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=1 model=8  w1 -  x -\n" \
-    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=2 model=4  w1 -  x -\n" \
-    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=4 model=2  w1 -  x -\n" \
-    "   6.09 us  704 KiB   0.0 %  4.5 %       0 bytes  data=8 model=1  w1 [_,model]  x -\n" \
+    "*  2.89 us  288 KiB   0.8 %  1.2 %   8,192 bytes  data=4 model=2  w1 [_,model]  x [data,_]\n" \
+    "   3.37 us  384 KiB   2.7 %  4.1 %  32,768 bytes  data=4 model=2  w1 [_,model]  x -\n" \
+    "   3.57 us  536 KiB   0.0 %  1.0 %       0 bytes  data=8 model=1  w1 [_,model]  x [data,_]\n" \
+    "   3.57 us  536 KiB   0.0 %  1.0 %       0 bytes  data=8 model=1  w1 -  x [data,_]\n" \
+    "   3.68 us  560 KiB   0.0 %  1.9 %       0 bytes  data=4 model=2  w1 -  x [data,_]\n" \
+    "   3.91 us  608 KiB   0.0 %  3.5 %       0 bytes  data=2 model=4  w1 -  x [data,_]\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=1 model=8  w1 -  x [data,_]\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=1 model=8  w1 -  x -\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=2 model=4  w1 -  x -\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=4 model=2  w1 -  x -\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=8 model=1  w1 [_,model]  x -\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=8 model=1  w1 -  x -\n" \
     "...\n"
 /* clang-format on */
 

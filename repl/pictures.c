@@ -409,6 +409,11 @@ static struct scene *hops_words(struct picture *p)
     return picture_hops(rest(p));
 }
 
+static struct scene *memory_words(struct picture *p)
+{
+    return picture_memory(rest(p));
+}
+
 static struct scene *timeline_words(struct picture *p)
 {
     return picture_timeline(rest(p));
@@ -425,11 +430,12 @@ struct scene *picture_scene(struct picture *p)
                   { "graph", graph_words },
                   { "hops", hops_words },
                   { "timeline", timeline_words },
+                  { "memory", memory_words },
                   { "reshard", picture_reshard } };
     for (size_t k = 0; k < COUNTOF(views); k++)
         if (!strcmp(p->c->args[0].text, views[k].word))
             return views[k].make(p);
     call_usage(p->c, 0, "'%s' is no view", p->c->args[0].text);
-    diag_hint(p->c->d, "layout T, mesh [AXIS], graph [T], device N, reshard T, hops COLLECTIVE, timeline");
+    diag_hint(p->c->d, "layout T, mesh [AXIS], graph [T], device N, reshard T, hops COLLECTIVE, timeline, memory");
     return NULL;
 }

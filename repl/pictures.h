@@ -40,6 +40,7 @@ struct scene *picture_graph(struct picture *p); /* arguments: [T [B]] */
 /* Arguments: a collective; every round as a strip, or one with round=. */
 struct scene *picture_hops(struct picture *p);
 struct scene *picture_timeline(struct picture *p);
+struct scene *picture_memory(struct picture *p);
 /* A frame a round; -1: reported. */
 int64_t picture_frames(struct picture *p, struct scene ***frames);
 void picture_run_free(struct shell *sh);

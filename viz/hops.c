@@ -109,7 +109,8 @@ static void run_round(struct hops *h, int64_t round)
             /* a part that was handed on to be added has no use any more */
             if (hop->sums && !cell(h, from, c)->fresh)
                 *cell(h, from, c) = (struct holding){ 0 };
-            if (h->m->kind == OP_ALL_TO_ALL && !cell(h, from, c)->fresh && from != to)
+            bool on_its_way = h->m->kind == OP_ALL_TO_ALL || (h->m->kind == OP_REDUCE_SCATTER && c != from);
+            if (on_its_way && !cell(h, from, c)->fresh && from != to)
                 *cell(h, from, c) = (struct holding){ 0 };
         }
     }
@@ -171,8 +172,28 @@ static int64_t owner_of(const struct hops *h, int64_t chunk)
     return h->m->devices[r];
 }
 
-static void draw_cell(struct hops *h, int64_t rank, int64_t chunk, double x, double y, double w)
+/* The chunk of a column. An all-to-all has a column a device: what goes there, and once it is here, what
+ * came from there. */
+static int64_t chunk_of(const struct hops *h, int64_t rank, int64_t column)
 {
+    if (h->m->kind != OP_ALL_TO_ALL)
+        return column;
+    int64_t came = column * h->n + rank;
+    return cell(h, rank, came)->has ? came : rank * h->n + column;
+}
+
+/* Chunks of others that a device hands on. */
+static int64_t in_passing(const struct hops *h, int64_t rank)
+{
+    int64_t n = 0;
+    for (int64_t c = 0; c < h->chunks && h->m->kind == OP_ALL_TO_ALL; c++)
+        n += cell(h, rank, c)->has && c / h->n != rank && c % h->n != rank;
+    return n;
+}
+
+static void draw_cell(struct hops *h, int64_t rank, int64_t column, double x, double y, double w)
+{
+    int64_t chunk = chunk_of(h, rank, column);
     const struct holding *c = cell(h, rank, chunk);
     struct scene_item *b = scene_add(h->s, SCENE_BOX, c->has ? ROLE_TILE : ROLE_FRAME);
     b->x = x;
@@ -193,31 +214,37 @@ static void draw_cell(struct hops *h, int64_t rank, int64_t chunk, double x, dou
     b->hint = str_text(&hint);
 }
 
-/* Chunks that no device that is shown ever has would be empty columns of an all-to-all's table. */
 static double draw_table(struct hops *h, double left, double top)
 {
     size_t widest = 3;
+    bool swaps = h->m->kind == OP_ALL_TO_ALL;
     for (int64_t r = 0; r < h->shown_devices; r++)
         for (int64_t c = 0; c < h->shown_chunks; c++) {
-            size_t n = (size_t)scene_text_columns(cell_text(h, cell(h, r, c), c));
+            int64_t chunk = chunk_of(h, r, c);
+            size_t n = (size_t)scene_text_columns(cell_text(h, cell(h, r, chunk), chunk));
             widest = n > widest ? n : widest;
         }
     double w = CELL_W * ((double)widest + 4), x0 = left + CELL_W * 11.0;
-    put(h, ROLE_RULER, x0, top, ALIGN_LEFT, h->shown_chunks > 1 ? "chunk" : "chunk");
+    put(h, ROLE_RULER, x0, top, ALIGN_LEFT, swaps ? "for, then from device" : "chunk");
     for (int64_t c = 0; c < h->shown_chunks; c++)
-        put(h, ROLE_RULER, x0 + (double)c * w + w / 2, top + CELL_H, ALIGN_CENTER, arena_printf(h->a, "%" PRId64, c));
+        put(h, ROLE_RULER, x0 + (double)c * w + w / 2, top + CELL_H, ALIGN_CENTER,
+            arena_printf(h->a, "%" PRId64, swaps ? h->m->devices[c] : c));
     double y = top + 2 * CELL_H;
     for (int64_t r = 0; r < h->shown_devices; r++, y += 2 * CELL_H) {
         put(h, ROLE_RULER, x0 - CELL_W, y + CELL_H, ALIGN_RIGHT,
             arena_printf(h->a, "device %" PRId64, h->m->devices[r]));
         for (int64_t c = 0; c < h->shown_chunks; c++)
             draw_cell(h, r, c, x0 + (double)c * w, y, w);
+        if (in_passing(h, r) > 0)
+            put(h, ROLE_LEGEND, x0 + h->shown_chunks * w + CELL_W, y + CELL_H, ALIGN_LEFT,
+                arena_printf(h->a, "+ %" PRId64 " in passing", in_passing(h, r)));
     }
     y += CELL_H;
-    if (h->shown_devices < h->n || h->shown_chunks < h->chunks) {
+    int64_t columns = swaps ? h->n : h->chunks;
+    if (h->shown_devices < h->n || h->shown_chunks < columns) {
         put(h, ROLE_LEGEND, x0, y, ALIGN_LEFT,
             arena_printf(h->a, "and %" PRId64 " more devices, %" PRId64 " more chunks", h->n - h->shown_devices,
-                         h->chunks - h->shown_chunks));
+                         columns - h->shown_chunks));
         y += CELL_H;
     }
     return y;
@@ -252,6 +279,24 @@ static void on_ring(const struct ring *g, int64_t rank, double *x, double *y)
     *y = g->y + g->r * sin(at);
 }
 
+/* No text and no device's box where this text would stand. */
+static bool is_free(const struct hops *h, const struct scene_item *t)
+{
+    struct scene_rect p = scene_text_rect(t), q;
+    for (int64_t k = 0; k < h->s->items.n; k++) {
+        const struct scene_item *it = &h->s->items.v[k];
+        if (it->kind == SCENE_TEXT)
+            q = scene_text_rect(it);
+        else if (it->kind == SCENE_BOX)
+            q = (struct scene_rect){ it->x, it->y, it->w, it->h };
+        else
+            continue;
+        if (q.x < p.x + p.w && p.x < q.x + q.w && q.y < p.y + p.h && p.y < q.y + q.h)
+            return false;
+    }
+    return true;
+}
+
 static void draw_hop(struct hops *h, const struct ring *g, const struct trace_hop *hop, bool label)
 {
     int64_t from = rank_of(h, hop->from), to = rank_of(h, hop->to);
@@ -276,17 +321,25 @@ static void draw_hop(struct hops *h, const struct ring *g, const struct trace_ho
                            hop_chunks(h, hop), hop->bytes);
     if (!label)
         return;
-    /* outwards of the middle of the arrow */
-    double mx = (x0 + x1) / 2 - dy * side, my = (y0 + y1) / 2 + dx * side, ox = mx - g->x, oy = my - g->y,
-           on = hypot(ox, oy);
-    if (on < 12) {
-        ox = -dy;
-        oy = dx;
-        on = 1;
+    const double places[] = { 0.5, 0.35, 0.65 };
+    for (size_t k = 0; k < COUNTOF(places); k++) { /* outwards of the arrow; where no other stands */
+        double mx = x0 + (x1 - x0) * places[k] - dy * side, my = y0 + (y1 - y0) * places[k] + dx * side;
+        double ox = mx - g->x, oy = my - g->y, on = hypot(ox, oy);
+        if (on < 12) {
+            ox = -dy;
+            oy = dx;
+            on = 1;
+        }
+        struct scene_item t = { .kind = SCENE_TEXT, .role = ROLE_MOVE, .align = ALIGN_CENTER, .device = -1, .axis = -1 };
+        t.x = mx + 13 * ox / on;
+        t.y = my + 11 * oy / on - CELL_H / 2.0;
+        t.size = 9;
+        t.text = hop_chunks(h, hop);
+        if (is_free(h, &t)) {
+            vec_push(h->a, &h->s->items, t);
+            return;
+        }
     }
-    struct scene_item *t = put(h, ROLE_MOVE, mx + 13 * ox / on, my + 11 * oy / on - CELL_H / 2.0, ALIGN_CENTER,
-                               hop_chunks(h, hop));
-    t->size = 9;
 }
 
 static double draw_ring(struct hops *h, double top, double *bottom)
@@ -365,9 +418,9 @@ static const char *cells_note(const struct hops *h)
 {
     const char *colour = h->sums ? "colour: the device whose chunk it is in the end" : "colour: the device whose chunk it was";
     if (h->o->value)
-        return arena_printf(h->a, "cells: the first numbers of the chunk; %s", colour);
+        return arena_printf(h->a, "cells: first numbers of the chunk; %s", colour);
     if (h->sums)
-        return arena_printf(h->a, "cells: the devices whose parts are in it; %s", colour);
+        return arena_printf(h->a, "cells: devices whose parts are in it; %s", colour);
     return arena_printf(h->a, "cells: chunks; %s", colour);
 }
 
@@ -377,7 +430,7 @@ static double draw(struct hops *h, const struct trace *t, const struct hops_opti
     h->n = h->m->ndevices;
     h->chunks = h->m->nchunks > 0 ? h->m->nchunks : 1;
     h->shown_devices = (int)min_i64(h->n, MOST_DEVICES);
-    h->shown_chunks = (int)min_i64(h->chunks, MOST_CHUNKS);
+    h->shown_chunks = (int)min_i64(h->m->kind == OP_ALL_TO_ALL ? h->n : h->chunks, MOST_CHUNKS);
     h->sums = h->m->kind == OP_ALL_REDUCE || h->m->kind == OP_REDUCE_SCATTER;
     h->cells = ARENA_ARRAY(a, struct holding, h->n * h->chunks);
     h->before = ARENA_ARRAY(a, struct holding, h->n * h->chunks);

@@ -85,22 +85,22 @@ static const char *row_text(struct timeline *l, int64_t device)
 {
     enum { COLUMNS = 64 };
     const struct trace *t = l->t;
-    int64_t spent[COLUMNS][3];
+    double spent[COLUMNS][3];
     memset(spent, 0, sizeof spent);
-    int64_t ticks = max_i64(t->ticks, 1);
+    double wide = (double)max_i64(t->ticks, 1) / COLUMNS; /* ticks of a column */
     for (int64_t k = t->first_event[device]; k < t->first_event[device + 1]; k++) {
         const struct trace_event *e = &t->events[k];
         int kind = e->kind == TRACE_COMPUTE ? 0 : e->kind == TRACE_COLLECTIVE ? 1 : 2;
-        int64_t c0 = e->start * COLUMNS / ticks, c1 = e->end * COLUMNS / ticks;
-        for (int64_t c = c0; c <= c1 && c < COLUMNS; c++) {
-            int64_t lo = max_i64(e->start, c * ticks / COLUMNS), hi = min_i64(e->end, (c + 1) * ticks / COLUMNS);
-            spent[c][kind] += max_i64(hi - lo, 0);
+        double from = (double)e->start, to = (double)e->end;
+        for (int c = (int)(from / wide); c < COLUMNS && c * wide < to; c++) {
+            double lo = from > c * wide ? from : c * wide, hi = to < (c + 1) * wide ? to : (c + 1) * wide;
+            spent[c][kind] += hi > lo ? hi - lo : 0;
         }
     }
     char line[COLUMNS + 1];
     for (int c = 0; c < COLUMNS; c++) {
-        const int64_t *v = spent[c];
-        line[c] = v[0] + v[1] + v[2] == 0 ? '.' : v[0] >= v[1] && v[0] >= v[2] ? '#' : v[1] >= v[2] ? '~' : '.';
+        const double *v = spent[c];
+        line[c] = v[0] + v[1] + v[2] <= 0 ? '.' : v[0] >= v[1] && v[0] >= v[2] ? '#' : v[1] >= v[2] ? '~' : '.';
     }
     line[COLUMNS] = '\0';
     return arena_strdup(l->a, line);

@@ -233,48 +233,30 @@ static void walk_all(struct walk *w, const struct computation *k, const struct u
             walk_from(w, k->instrs[j]);
 }
 
-/* Whether a member of the channel is made from another one; order: operands first. */
-static bool members_depend(const struct walk *w, const struct channel *ch, const instr_id *order, uint32_t n, bool *from)
+/* JAX since 0.7 gives all collectives of manual computations one channel id, also where one is made from
+ * another. XLA's walk takes these for partners all the same, and can then put a value behind its use. */
+static bool operands_first(struct walk *w)
 {
-    memset(from, 0, (size_t)(w->hi - w->lo) + 1);
-    uint32_t met = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        const struct instr *in = instr_at(w->m, order[k]);
-        bool is_from = false;
-        for (uint32_t o = 0; o < in->noperands && met; o++) {
+    bool *met = ARENA_ARRAY(w->tmp, bool, (int64_t)w->hi - w->lo + 1);
+    for (uint32_t k = 0; k < w->n; k++) {
+        const struct instr *in = instr_at(w->m, w->out[k]);
+        for (uint32_t o = 0; o < in->noperands; o++) {
             uint32_t x = in->operands[o].i;
-            is_from |= x >= w->lo && x <= w->hi && from[x - w->lo];
+            bool here = x >= w->lo && x <= w->hi && w->marks[x - w->lo] != MARK_OUTSIDE;
+            if (here && !met[x - w->lo])
+                return false;
         }
-        bool member = w->member_at && ch->members.v[w->member_at[order[k].i - w->lo] % (uint32_t)ch->members.n].i == order[k].i;
-        if (member && is_from)
-            return true;
-        met += member;
-        from[order[k].i - w->lo] = is_from || member;
+        met[w->out[k].i - w->lo] = true;
     }
-    return false;
+    return true;
 }
 
-/* JAX since 0.7 gives all collectives of manual computations one channel id, also where one is made from
- * another: these are no partners. */
-static void drop_chains(struct walk *w, const struct computation *k, const struct users *u)
+static bool has_chains(const struct walk *w)
 {
     bool several = false;
-    for (int64_t c = 0; c < w->channels.n; c++)
-        several |= w->channels.v[c].members.n > 1;
-    if (!several)
-        return;
-    int64_t n = w->channels.n;
-    bool *from = ARENA_ARRAY(w->tmp, bool, (int64_t)w->hi - w->lo + 1);
-    w->out = ARENA_ARRAY(w->tmp, instr_id, k->ninstrs);
-    w->channels.n = 0; /* a walk without them */
-    walk_all(w, k, u);
-    w->channels.n = n;
-    for (int64_t c = 0; c < n; c++) {
-        struct channel *ch = &w->channels.v[c];
-        if (ch->members.n > 1 && members_depend(w, ch, w->out, w->n, from))
-            map_put(&w->by_channel, (uint64_t)instr_int(instr_at(w->m, ch->members.v[0]), ATTR_CHANNEL_ID, 0), 0);
-    }
-    w->n = 0;
+    for (int64_t c = 0; c < w->channels.n && !several; c++)
+        several = w->channels.v[c].members.n > 1;
+    return several;
 }
 
 const instr_id *comp_post_order(const struct module *m, comp_id c, const struct users *u,
@@ -293,9 +275,13 @@ const instr_id *comp_post_order(const struct module *m, comp_id c, const struct 
         memset(w.marks, MARK_OUTSIDE, (size_t)(w.hi - w.lo) + 1);
     }
     find_channels(&w, k);
-    drop_chains(&w, k, u);
     w.out = ARENA_ARRAY(a, instr_id, k->ninstrs);
     walk_all(&w, k, u);
+    if (has_chains(&w) && !operands_first(&w)) {
+        w.channels.n = 0; /* without partners */
+        w.n = 0;
+        walk_all(&w, k, u);
+    }
     *n = w.n;
     arena_close(&tmp);
     return w.out;

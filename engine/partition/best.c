@@ -1,4 +1,4 @@
-/* partitioner=best: where it decides (issue: programs of fewer bytes than XLA's).
+/* partitioner=best: where it decides, for programs that send less than XLA's.
  *
  * XLA's way is always made first, as a trial, and its bytes are counted; only a plan that sends less
  * (or as much in fewer collectives) takes its place. So no single decision is worse. Decisions meet

@@ -482,7 +482,7 @@ void partition_custom_call(struct spmd *s, instr_id source)
         instr_id n = emit_clone(s, source, shard_shape(s, in->shape, v.sharding), 1, &v.local);
         store(s, source, n, v.sharding);
     } else {
-        partition_default(s, source, "what a custom call computes is not known (S-166)");
+        partition_whole(s, source, "what a custom call computes is not known: every device computes all of it (S-166)");
     }
 }
 

@@ -255,8 +255,10 @@ static struct pval other_inside(struct product *p, struct pval x, int xside,
     }
     struct sharding_group own;
     sharding_group_on(s->sh, x.sharding, g->ndims, g->dims, NULL, &own);
+    /* What is whole afterwards has no order. */
     bool matches = sharding_is_partial(s->sh, x.sharding) &&
-                   tiling_same_groups(s->sh, own.groups, g->groups);
+                   (tiling_same_groups(s->sh, own.groups, g->groups) ||
+                    sharding_is_replicated(s->sh, sharding_replicate_dims(s->sh, x.sharding, g->ndims, g->dims)));
     if (!matches)
         x = reshard(s, x, whole);
     x = reshard(s, x, sharding_replicate_dims(s->sh, x.sharding, g->ndims, g->dims));

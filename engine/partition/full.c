@@ -349,7 +349,7 @@ static bool united(struct full *f, struct tiling a, struct tiling b, struct tili
     return groups_over(f, n, d, total, out);
 }
 
-static void fold(struct full *f, instr_id outer)
+void full_fold(struct full *f, instr_id outer)
 {
     struct spmd *s = f->s;
     if (!full_is_sum(f, outer) || s->out->replica_count > 1)
@@ -459,12 +459,14 @@ static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
         full_loops(s, s->opt->hoist);
         break;
     case PASS_WEIGHT_UPDATE:
+        if (s->opt->weight_update)
+            full_weight_update(s, entry);
         break;
     case PASS_REDUCE_SCATTER:
         full_each(s, scatter_instead);
         break;
     case PASS_FOLD:
-        full_each(s, fold);
+        full_each(s, full_fold);
         cleanup_run(s, entry); /* users are counted anew, without what is dead */
         if (!s->opt->pass[PASS_REDUCE_SCATTER])
             break;

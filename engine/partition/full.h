@@ -46,6 +46,7 @@ bool full_same_order(const struct spmd *s, struct tiling cut, int axis, struct t
 /* Calls fn for every instruction of every computation, callees first. */
 void full_each(struct spmd *s, void (*fn)(struct full *, instr_id));
 
+void full_fold(struct full *f, instr_id outer);       /* S-228 */
 void full_reassociate(struct full *f, instr_id i);   /* S-230 */
 void full_gather_later(struct full *f, instr_id i);  /* S-231 */
 void full_loops(struct spmd *s, bool hoist);         /* S-233, and collectives of unchanged values */

@@ -91,10 +91,14 @@ static bool gather_undone(struct full *f, instr_id i)
 {
     struct spmd *s = f->s;
     const struct instr *in = full_at(f, i);
-    if (in->op != OP_DYNAMIC_SLICE || (int64_t)i.i >= s->info.n || !s->info.v[i.i].is_shard ||
-        !is_gather(f, in->operands[0]))
+    if (in->op != OP_DYNAMIC_SLICE || (int64_t)i.i >= s->info.n || !s->info.v[i.i].is_shard)
         return false;
-    instr_id g = in->operands[0], x = full_at(f, g)->operands[0];
+    instr_id g = in->operands[0];
+    while (full_at(f, g)->op == OP_COPY)
+        g = full_at(f, g)->operands[0];
+    if (!is_gather(f, g))
+        return false;
+    instr_id x = full_at(f, g)->operands[0];
     int d = gather_dim(f, g);
     struct tiling cut = s->info.v[i.i].cut;
     if (full_at(f, x)->shape.i != in->shape.i || d + 1 >= cut.naxes ||

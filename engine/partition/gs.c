@@ -384,9 +384,8 @@ void gs_run(struct gs *g, const struct gs_state *st, struct pval *res)
     }
     enum { N = COUNTOF(strategies) };
     struct cost cost[N];
-    /* Options: 0 default (explicit batch), then the strategies in their order from 1 on. */
-    int method = g->scatter ? g->s->opt->scatter_method : g->s->opt->gather_method;
-    int order[N], preferred = method > 0 ? method - 1 : 0;
+    /* The option counts as strategies does; 0, explicit batch, is the default. */
+    int order[N], preferred = g->scatter ? g->s->opt->scatter_method : g->s->opt->gather_method;
     for (int i = 0; i < N; i++) {
         cost[i] = i == preferred ? (struct cost){ 0, 0 } : try_strategy(g, st, strategies[i]);
         order[i] = i;
@@ -446,12 +445,7 @@ void partition_scatter(struct spmd *s, instr_id source)
     sharding_id out = source_sharding(s, source);
     bool tuple = source_shape(s, source)->kind == SHAPE_TUPLE;
     if (tuple) {
-        const struct sharding *x = sharding_get(s->sh, out);
-        for (int64_t i = 1; x->kind == SHARDING_TUPLE && i < x->nelems; i++)
-            if (x->elems[i].i != x->elems[0].i) {
-                partition_default(s, source, "results of a scatter that are tiled differently");
-                return;
-            }
+        const struct sharding *x = sharding_get(s->sh, out); /* others are moved there at the end */
         out = x->kind == SHARDING_TUPLE ? x->elems[0] : out;
     }
     if (sharding_unique_device(s->sh, out, &device) || !gs_read(g, s, source, true, &st) ||

@@ -248,6 +248,8 @@ typedef void (*partition_fn)(struct spmd *s, instr_id source);
 #include "ir/ops.def"
 /* S-127: replicate, compute, slice. `why` is shown to the user (remat_note.fallback). */
 void partition_default(struct spmd *s, instr_id source, const char *why);
+/* The same where XLA does so too: noted with its reason, but no fall-back of ours. */
+void partition_whole(struct spmd *s, instr_id source, const char *why);
 void note_remat(struct spmd *s, sharding_id from, sharding_id to, bool fallback, const char *reason);
 
 /* Tiling of ranks of the current group set as a tiling of devices: one axis in front, the groups. */

@@ -335,7 +335,7 @@ static bool stays(const struct spmd *s, sharding_id from, sharding_id to)
     return from.i == to.i || sharding_is_replicated(s->sh, from);
 }
 
-void partition_default(struct spmd *s, instr_id source, const char *why)
+static void default_action(struct spmd *s, instr_id source, const char *why, bool fallback)
 {
     const struct instr *in = instr_at(s->src, source);
     sharding_id out = source_sharding(s, source);
@@ -369,15 +369,27 @@ void partition_default(struct spmd *s, instr_id source, const char *why)
     const struct shape *sh = shape_get(s->ir, in->shape);
     sharding_id label = sh->kind == SHAPE_TUPLE ? sharding_tuple_of(s->sh, sh->nleaves, common)
                                                 : common;
-    if (why && (moved || !stays(s, out, label)))
-        note_remat(s, from, out, true, why);
+    if (why && (moved || !stays(s, out, label))) {
+        note_remat(s, from, out, fallback, why);
+        s->remats.v[s->remats.n - 1].operation = !fallback;
+    }
     set_value(s, source, reshard(s, pval_make(s, local, in->shape, label), out));
     s->reason = old;
 }
 
+void partition_default(struct spmd *s, instr_id source, const char *why)
+{
+    default_action(s, source, why, true);
+}
+
+void partition_whole(struct spmd *s, instr_id source, const char *why)
+{
+    default_action(s, source, why, false);
+}
+
 void partition_safe(struct spmd *s, instr_id source)
 {
-    partition_default(s, source, "no rule for this operation (S-127)");
+    partition_whole(s, source, "XLA has no rule for this operation: every device computes all of it (S-127)");
 }
 
 /* ---- a computation, S-124 ------------------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ struct remat_note {
     instr_id source;
     sharding_id from, to;
     bool fallback;         /* no rule yet: replicate, compute, slice */
+    bool operation;        /* XLA has no rule either: every device computes all of it */
     const char *reason;
 };
 

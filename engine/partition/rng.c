@@ -55,5 +55,7 @@ void partition_fft(struct spmd *s, instr_id source)
     sharding_id out = source_sharding(s, source);
     int last = source_shape(s, source)->rank - 1;
     bool tiled = last >= 0 && tiles_on(s, out, last) > 1;
-    partition_default(s, source, tiled ? "FFT along a tiled dimension" : NULL);
+    /* S-167 sends more than the dimension whole does: a shard for each device in its loop, and one
+     * before it. */
+    partition_whole(s, source, tiled ? "an FFT needs its dimension whole (S-127)" : NULL);
 }

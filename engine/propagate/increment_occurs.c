@@ -69,8 +69,14 @@ static bool forward_set(const struct inc *c, bool new, instr_id i, uint64_t from
 static bool group_set(const struct inc *c, bool new, instr_id i, uint64_t from, uint64_t to)
 {
     const struct group *g = &c->p->groups.v[c->p->group_of[i.i] - 1];
+    if (!c->p->group_at[i.i])
+        return false; /* asks a group that it is no member of */
     for (int64_t k = 0; k < g->members.n; k++)
         if (g->members.v[k].i != i.i && set_between(c, new, g->members.v[k], BITS_GROUP, from, to))
+            return true;
+    const struct group *also = g->also ? &c->p->groups.v[g->also - 1] : NULL;
+    for (int64_t k = 0; also && k < also->members.n; k++)
+        if (set_between(c, new, also->members.v[k], BITS_GROUP, from, to))
             return true;
     return false;
 }

@@ -217,8 +217,11 @@ static void examine_pairs(struct inc *c, instr_id i)
     const struct instr *ins = at(p, i);
     if (p->group_of[i.i]) {
         const struct group *g = &p->groups.v[p->group_of[i.i] - 1];
+        const struct group *also = g->also ? &p->groups.v[g->also - 1] : NULL;
         for (int64_t k = 0; k < g->members.n; k++)
             examine_slot(c, p->group_slot[g->members.v[k].i]);
+        for (int64_t k = 0; also && k < also->members.n; k++)
+            examine_slot(c, p->group_slot[also->members.v[k].i]);
     }
     if (!p->special)
         return;

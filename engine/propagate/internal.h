@@ -78,6 +78,7 @@ struct group {
     bool as;
     int64_t number;
     VEC(instr_id) members; /* insertion order */
+    uint32_t also;         /* of an `as` group: the `like` group of its number, whose members ask it, + 1 */
     bool alike;            /* all members have `value`, are replicated, or have none; false: or it is not known */
     sharding_id value;
     int64_t replicated;    /* how many are */
@@ -180,6 +181,7 @@ struct pass {
     bool *was_sharded;           /* cse_only */
     sharding_id saved_root;
     VEC(struct group) groups;
+    struct map group_index;      /* by kind and number */
     uint32_t *group_of;          /* by instruction: the group that P-77 uses, +1 */
     uint32_t *group_at;          /* and its position among the members, +1; NULL without groups */
     bool *called;                /* by instruction: a Sharding call, though removed by now */

@@ -91,12 +91,27 @@ uint64_t open_dims_of(const struct pass *p, instr_id i, bool *bad)
     return bits;
 }
 
+static uint64_t group_key(bool as, int64_t number)
+{
+    return (uint64_t)number << 1 | as;
+}
+
+/* Position + 1; 0: none. */
+static uint64_t group_known(const struct pass *p, bool as, int64_t number)
+{
+    uint64_t k = 0;
+    return p->group_index.arena && map_get(&p->group_index, group_key(as, number), &k) ? k : 0;
+}
+
 static struct group *group_find(struct pass *p, bool as, int64_t number)
 {
-    for (int64_t k = 0; k < p->groups.n; k++)
-        if (p->groups.v[k].as == as && p->groups.v[k].number == number)
-            return &p->groups.v[k];
+    uint64_t k = group_known(p, as, number);
+    if (k)
+        return &p->groups.v[k - 1];
+    if (!p->group_index.arena)
+        map_init(&p->group_index, p->arena);
     vec_push(p->arena, &p->groups, ((struct group){ .as = as, .number = number }));
+    map_put(&p->group_index, group_key(as, number), (uint64_t)p->groups.n);
     return &p->groups.v[p->groups.n - 1];
 }
 
@@ -231,19 +246,25 @@ static bool annotations(struct pass *p, struct edit *e, uint32_t cap)
     return true;
 }
 
-/* The group of an instruction is its `as` group, else its `like` group. */
+/* The group of an instruction is the `as` group of its number, else the `like` group: where both are there, a
+ * member of `like` asks the members of `as`, and is none of them. */
 static void groups_index(struct pass *p)
 {
-    if (p->groups.n)
-        p->group_at = ARENA_ARRAY(p->arena, uint32_t, p->capacity);
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t k = 0; k < p->groups.n; k++) {
-            const struct group *g = &p->groups.v[k];
-            for (int64_t j = 0; g->as == (pass == 1) && j < g->members.n; j++) {
-                p->group_of[g->members.v[j].i] = (uint32_t)k + 1;
-                p->group_at[g->members.v[j].i] = (uint32_t)j + 1;
-            }
+    if (!p->groups.n)
+        return;
+    p->group_at = ARENA_ARRAY(p->arena, uint32_t, p->capacity);
+    for (int64_t k = 0; k < p->groups.n; k++) {
+        struct group *g = &p->groups.v[k];
+        int64_t of = g->as ? k : (int64_t)group_known(p, true, g->number) - 1;
+        if (of < 0)
+            of = k;
+        if (of != k)
+            p->groups.v[of].also = (uint32_t)k + 1;
+        for (int64_t j = 0; j < g->members.n; j++) {
+            p->group_of[g->members.v[j].i] = (uint32_t)of + 1;
+            p->group_at[g->members.v[j].i] = of == k ? (uint32_t)j + 1 : 0;
         }
+    }
 }
 
 /* ---- placement and related instructions, P-72 to P-74 ------------------------------------------- */

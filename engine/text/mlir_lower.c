@@ -627,6 +627,7 @@ bool mlir_lower(struct mlir *r)
     comp_at(r->m, f->comp)->entry = true;
     if (!header(r, f))
         return false;
+    module_unique_channels(r->m);
     if (r->saw_sdy)
         diag_note(r->d, NULL, (struct span){ 0, 0 }, "shardings are propagated here by GSPMD's rules; JAX since 0.7 "
                   "uses Shardy's");

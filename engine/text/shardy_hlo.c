@@ -9,6 +9,7 @@
  * a get-tuple-element of such a call becomes the conversion of that value. */
 #include <string.h>
 
+#include "base/map.h"
 #include "sharding/axes.h"
 #include "text/text.h"
 
@@ -158,15 +159,35 @@ static bool both_sides(struct importer *p, const struct value_sharding *v, const
 
 /* ---- instructions ------------------------------------------------------------------------------------ */
 
-static void become_call(struct importer *p, instr_id i, const char *target, instr_id operand, sharding_id s)
+/* Target, and the open dimensions where axes are left for them. */
+static int call_attrs(struct importer *p, const char *target, uint64_t open, struct attr *out)
+{
+    out[0] = attr_string(p->m, ATTR_CUSTOM_CALL_TARGET, target);
+    if (!open)
+        return 1;
+    struct str s = STR_IN(&p->m->arena);
+    str_adds(&s, "\"unspecified_dims=[");
+    for (int d = 0, n = 0; d < 64; d++)
+        if (open >> d & 1)
+            str_addf(&s, "%s%d", n++ ? "," : "", d);
+    str_adds(&s, "]\"");
+    out[1] = (struct attr){ .key = ATTR_BACKEND_CONFIG, .type = ATTR_TYPE_RAW };
+    out[1].text = str_text(&s);
+    out[1].n = (uint32_t)s.n;
+    return 2;
+}
+
+static void become_call(struct importer *p, instr_id i, const char *target, instr_id operand, sharding_id s,
+                        uint64_t open)
 {
     struct instr *in = instr_at(p->m, i);
-    struct attr a = attr_string(p->m, ATTR_CUSTOM_CALL_TARGET, target);
+    struct attr a[2];
+    int n = call_attrs(p, target, open, a);
     in->op = OP_CUSTOM_CALL;
     in->operands = arena_copy(&p->m->arena, &operand, 1, sizeof operand);
     in->noperands = 1;
-    in->attrs = arena_copy(&p->m->arena, &a, 1, sizeof a);
-    in->nattrs = 1;
+    in->attrs = arena_copy(&p->m->arena, a, n, sizeof *a);
+    in->nattrs = (uint8_t)n;
     in->sharding = s;
     in->note = NULL;
     in->frontend = NULL;
@@ -174,11 +195,12 @@ static void become_call(struct importer *p, instr_id i, const char *target, inst
 }
 
 /* A Sharding call on the operand, to stand in front of i. */
-static instr_id add_sharding_call(struct importer *p, instr_id i, instr_id operand, sharding_id s)
+static instr_id add_sharding_call(struct importer *p, instr_id i, instr_id operand, sharding_id s, uint64_t open)
 {
     const struct instr *of = instr_at(p->m, i);
-    struct attr a = attr_string(p->m, ATTR_CUSTOM_CALL_TARGET, "Sharding");
-    instr_id made = instr_new(p->m, of->comp, OP_CUSTOM_CALL, instr_at(p->m, operand)->shape, 1, &operand, 1, &a);
+    struct attr a[2];
+    int n = call_attrs(p, "Sharding", open, a);
+    instr_id made = instr_new(p->m, of->comp, OP_CUSTOM_CALL, instr_at(p->m, operand)->shape, 1, &operand, n, a);
     struct instr *in = instr_at(p->m, made);
     of = instr_at(p->m, i);
     in->sharding = s;
@@ -202,8 +224,12 @@ static bool convert(struct importer *p, const struct instr *call, int64_t k, ins
     if (!manual || k >= call->noperands || !read_value(p, list, k, &v) || !both_sides(p, &v, manual, &full, &local))
         return false;
     instr_id operand = call->operands[k];
-    instr_id held = add_sharding_call(p, i, operand, enters ? full : local);
-    become_call(p, i, enters ? "SPMDFullToShardShape" : "SPMDShardToFullShape", held, enters ? local : full);
+    bool left = false; /* axes for the open dimensions */
+    for (int a = 0; a < v.mesh->naxes; a++)
+        left |= v.mesh->axes[a].size > 1 && !is_manual_axis(manual, v.mesh->axes[a].name);
+    uint64_t open = left ? v.axes.open : 0;
+    instr_id held = add_sharding_call(p, i, operand, enters ? full : local, open);
+    become_call(p, i, enters ? "SPMDFullToShardShape" : "SPMDShardToFullShape", held, enters ? local : full, open);
     p->changed = true;
     return true;
 }
@@ -276,6 +302,12 @@ static void import_bodies(struct importer *p)
                 continue;
             in->sharding = local;
             in->note = NULL;
+            if (in->op == OP_CUSTOM_CALL && s.axes.open && !strcmp(instr_target(m, in), "Sharding")) {
+                struct attr a[2];
+                int na = call_attrs(p, "Sharding", s.axes.open, a);
+                in->attrs = arena_copy(&m->arena, a, na, sizeof *a);
+                in->nattrs = (uint8_t)na;
+            }
         }
     }
 }
@@ -334,6 +366,43 @@ static void import_computation(struct importer *p, comp_id c)
     comp_set_instrs(m, c, count, out, root);
 }
 
+/* ---- channels ----------------------------------------------------------------------------------------- */
+
+static bool is_collective_of_channel(const struct instr *in)
+{
+    return (in->op == OP_ALL_REDUCE || in->op == OP_ALL_GATHER || in->op == OP_ALL_TO_ALL ||
+            in->op == OP_COLLECTIVE_PERMUTE || in->op == OP_REDUCE_SCATTER || in->op == OP_COLLECTIVE_BROADCAST ||
+            in->op == OP_RAGGED_ALL_TO_ALL) &&
+           instr_attr(in, ATTR_CHANNEL_ID);
+}
+
+void module_unique_channels(struct module *m)
+{
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct map seen;
+    map_init(&seen, &tmp);
+    int64_t most = 0;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++)
+        most = max_i64(most, instr_int(instr_at(m, (instr_id){ k }), ATTR_CHANNEL_ID, 0));
+    for (uint32_t k = 1; k <= module_ninstrs(m) && most < INT32_MAX; k++) {
+        struct instr *in = instr_at(m, (instr_id){ k });
+        if (!is_collective_of_channel(in))
+            continue;
+        uint64_t id = (uint64_t)instr_int(in, ATTR_CHANNEL_ID, 0), there;
+        if (!map_get(&seen, id, &there)) {
+            map_put(&seen, id, 1);
+            continue;
+        }
+        struct attr *attrs = arena_copy(&m->arena, in->attrs, in->nattrs, sizeof *attrs);
+        for (int a = 0; a < in->nattrs; a++)
+            if (attrs[a].key == ATTR_CHANNEL_ID)
+                attrs[a] = attr_int(ATTR_CHANNEL_ID, ++most);
+        in->attrs = attrs;
+    }
+    arena_close(&tmp);
+}
+
 bool hlo_import_shardy(struct module *m)
 {
     struct importer p = { .m = m };
@@ -353,6 +422,8 @@ bool hlo_import_shardy(struct module *m)
         changed |= p.changed;
     }
     import_bodies(&p);
+    if (changed)
+        module_unique_channels(m);
     arena_close(&p.tmp);
     return changed;
 }

@@ -15,6 +15,8 @@ struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick,
 /* Turns Shardy's custom calls of an HLO dump (manual computations, shardings of results) into GSPMD's, in
  * place; names stay. true: there were some. For a module to work on, not for one to print back. */
 bool hlo_import_shardy(struct module *m);
+/* JAX since 0.7 gives all collectives of manual computations one channel id: each gets its own. */
+void module_unique_channels(struct module *m);
 
 /* Prints m as XLA does. For a module that was read from XLA's text: that text, byte for byte. */
 struct hlo_print_options {

@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT INT TERM
 echo "propagation, beside XLA's pass in the same run:"
 for size in 1000 11000 221000; do
     model=$folder/transformer_$size.hlo
-    python3 "$oracle/scale.py" $size 512 >"$model"
+    python3 "$oracle/scale.py" $size 8 >"$model"
     us=$(timeout 300 python3 "$oracle/xla.py" time "$model" 2>/dev/null |
         awk '/"propagation"/ { found = 1 } found && /min_us/ { gsub(/[^0-9.]/, "", $2); print $2; exit }')
     [ -n "$us" ] || echo "  (XLA's time is not to be had)"

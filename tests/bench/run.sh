@@ -19,6 +19,7 @@ if [ ! -d "$inputs" ]; then
     exec "$build/bench" models/transformer_layer.hlo
 fi
 sh "$(dirname "$0")/propagation.sh" "$build" "$2"
+sh "$(dirname "$0")/partitioner.sh" "$build" "$2"
 model=$inputs/resnet50_dp_train_real.hlo.gz
 echo "commands on $(basename "$model"), 10,105 instructions (bar 100 ms each at 5,000):"
 {
@@ -36,6 +37,9 @@ echo "sweep of 1,024 strategies of 4,668 instructions (bar 10 s on two idle core
         "$inputs/paper/t5_6p47B_gpipe_16mb.hlo.gz" 2>&1
     times | sed -n '2s/^/  processor time of both: /p'
 )
+"$build/bench_kernels"
+# text to numbers, beside XLA's compile and run, where XLA is
+python3 tests/bench/text_to_numbers.py "$build/gspmd" "$2"
 exec "$build/bench" --planner models/transformer_layer.hlo \
     "$inputs"/paper_train_unrolled24_16x8.hlo.gz "$inputs"/gpt_unrolled12_real.hlo.gz \
     "$inputs"/gpt_unrolled24_real.hlo.gz "$inputs"/gpt3_unrolled96_real.hlo.gz \

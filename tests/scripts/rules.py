@@ -50,6 +50,8 @@ def modules(shared, count):
     for path in sorted((shared / "inputs").glob("**/*.hlo*")):
         if "after_spmd" not in path.name and ".sdy." not in path.name and path.suffix in (".hlo", ".gz"):
             yield path.name, path, []
+    for seed in range(count // 2):
+        yield f"special {seed}", special(random.Random(seed)), ["set prepare=off"] if seed % 3 == 2 else []
     sys.path.insert(0, str(shared / "oracle"))
     try:
         import generate
@@ -61,6 +63,85 @@ def modules(shared, count):
         if seed % 2:
             text = with_flags(text, random.Random(seed))
         yield f"random {seed}", text, ["set prepare=off"] if seed % 5 == 4 else []
+
+
+SPLIT = ["{devices=[2,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,2,4]<=[8] last_tile_dim_replicate}",
+         "{devices=[4,1,2]<=[8] last_tile_dim_replicate}", "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", "{replicated}"]
+MANUAL = "{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}"
+
+
+def special(rnd):
+    """What front ends say besides plain annotations: open dimensions, manual regions, shard groups, unknown
+    shardings, random generators, collectives, calls without a rule."""
+    lines, values, count = [], [], [0]
+
+    def add(shape, text, keep=True):
+        name = f"v{count[0]}"
+        count[0] += 1
+        lines.append(f"  {name} = {shape} {text}")
+        if keep:
+            values.append(name)
+        return name
+
+    def call(shape, operand, target, sharding, dims=()):
+        config = f', backend_config="unspecified_dims=[{",".join(map(str, dims))}]"' if dims else ""
+        return f'custom-call({operand}), custom_call_target="{target}", sharding={sharding}{config}'
+
+    full, part = "f32[8,8]", "f32[4,8]"
+    for k in range(rnd.randint(1, 3)):
+        add(full, f"parameter({k})" + (f", sharding={rnd.choice(SPLIT)}" if rnd.random() < 0.4 else ""))
+    parameters = len(values)
+    for _ in range(rnd.randint(4, 16)):
+        a, b = rnd.choice(values), rnd.choice(values[-3:])
+        kind = rnd.randrange(14)
+        dims = rnd.choice([(0,), (1,), (0, 1), ()])
+        if kind == 0:
+            add(full, call(full, a, "Sharding", rnd.choice(SPLIT), dims))
+        elif kind == 1:
+            one = add(full, call(full, a, "Sharding", rnd.choice(SPLIT[:2] + SPLIT[4:]), dims), False)
+            two = add(part, call(part, one, "SPMDFullToShardShape", MANUAL, dims), False)
+            two = add(part, f"negate({two})", False)
+            if rnd.random() < 0.4:
+                two = add(part, f"dot({two}, {a}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}", False)
+            dims = rnd.choice([dims, dims, (1,)])
+            one = add(part, call(part, two, "Sharding", MANUAL, dims), False)
+            add(full, call(full, one, "SPMDShardToFullShape", rnd.choice(SPLIT[:2]), dims))
+        elif kind in (2, 3):
+            one = add(full, f"negate({a})")
+            values[-1] = add(full, call(full, one, "Sharding", "{unknown shard_%s %d}" % (rnd.choice(("as", "like")), rnd.randrange(2))), False)
+        elif kind == 4:
+            one = add(full, f"negate({a})", False)
+            add(full, call(full, one, "Sharding", "{unknown}"))
+        elif kind == 5:
+            state = add("u64[3]", rnd.choice(["constant({1, 2, 3})", "iota(), iota_dimension=0"]), False)
+            state = add("u64[3]", f"copy({state})", False)
+            pair = add("(u64[3], u32[8,8])", f"rng-bit-generator({state}), algorithm=rng_default", False)
+            bits = add("u32[8,8]", f"get-tuple-element({pair}), index=1", False)
+            add(full, f"convert({bits})")
+        elif kind == 6:
+            add(full, f"all-reduce({a}), replica_groups={{}}, to_apply=sum")
+        elif kind == 7:
+            target = rnd.choice(["LayoutConstraint", "MoveToHost", "MoveToDevice", "Cholesky", "Unheard"])
+            add(full, f'custom-call({a}), custom_call_target="{target}"')
+        elif kind == 8:
+            add(full, f"cholesky({a}), lower=true")
+        elif kind == 9:
+            add(full, f"add({a}, {b})" + (f", sharding={rnd.choice(SPLIT)}" if rnd.random() < 0.2 else ""))
+        elif kind == 10:
+            add(full, f"dot({a}, {b}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+        elif kind == 11:
+            add(full, f"transpose({a}), dimensions={{1,0}}")
+        elif kind == 12:
+            add(full, f"negate({a}), sharding={{unknown shard_{rnd.choice(('as', 'like'))} {rnd.randrange(2)}}}"
+                if rnd.random() < 0.3 else f"tanh({a})")
+        else:
+            add(full, f"copy({a})" + (f", sharding={{maximal device={rnd.randrange(8)}}}" if rnd.random() < 0.2 else ""))
+    used = [values[-1], rnd.choice(values)]
+    root = f"  ROOT out = (f32[8,8], f32[8,8]) tuple({used[0]}, {used[1]})"
+    flags = [rnd.choice(("true", "false")) for _ in range(2)]
+    return ("HloModule special, num_partitions=8, allow_spmd_sharding_propagation_to_output={%s}, "
+            "allow_spmd_sharding_propagation_to_parameters={%s}\n\nsum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+            "  ROOT r = f32[] add(a, b)\n}\n\nENTRY main {\n%s\n%s\n}\n" % (*flags, "\n".join(lines), root))
 
 
 def with_flags(text, rnd):

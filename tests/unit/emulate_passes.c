@@ -127,6 +127,24 @@ static void gathers_of_less(void **state)
     change(spread, options(), PASS_GATHERS, (struct sent){ 1, 192 }, (struct sent){ 1, 24 });
 }
 
+/* A shard of what was gathered is what the device had, if it is the same one. */
+static void slices_of_gathers(void **state)
+{
+    (void)state;
+    static const char form[] =
+        "HloModule m, num_partitions=4\n"
+        "ENTRY e {\n"
+        "  a = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        "  b = f32[8,8] copy(a), sharding={replicated}\n"
+        "  ROOT c = f32[8,8] copy(b), sharding={devices=[4,1]<=%s}\n"
+        "}\n";
+    char text[1024];
+    snprintf(text, sizeof text, form, "[4]");
+    change(text, options(), PASS_GATHERS, (struct sent){ 1, 192 }, (struct sent){ 0, 0 });
+    snprintf(text, sizeof text, form, "[2,2]T(1,0)");
+    change(text, options(), PASS_GATHERS, (struct sent){ 1, 192 }, (struct sent){ 1, 192 });
+}
+
 /* Six steps; the weight is gathered in each, and its gradient summed: 16x8 floats, 512 bytes. */
 static const char loop[] =
     "HloModule m, num_partitions=4\n"
@@ -241,6 +259,76 @@ static void independent_collectives_are_one(void **state)
     assert_int_equal(one.collectives, two.collectives);
 }
 
+/* Momentum, replicated over eight devices: 128x256 floats, 131,072 bytes. Its state is cut, the weight is
+ * put together again: 2 * 7/8 of the bytes as before. */
+static const char momentum[] =
+    "HloModule m, num_partitions=8\n"
+    "ENTRY e {\n"
+    "  x = f32[64,128] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+    "  dy = f32[64,256] parameter(1), sharding={devices=[8,1]<=[8]}\n"
+    "  w = f32[128,256] parameter(2), sharding={replicated}\n"
+    "  v = f32[128,256] parameter(3), sharding={replicated}\n"
+    "  y = f32[64,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "sharding={devices=[8,1]<=[8]}\n"
+    "  g = f32[128,256] dot(x, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}, sharding={replicated}\n"
+    "  c = f32[] constant(0.5)\n"
+    "  mu = f32[128,256] broadcast(c), dimensions={}\n"
+    "  old = f32[128,256] multiply(v, mu)\n"
+    "  n = f32[128,256] add(old, g), sharding={replicated}\n"
+    "  u = f32[128,256] subtract(w, n), sharding={replicated}\n"
+    "  ROOT out = (f32[64,256], f32[128,256], f32[128,256]) tuple(y, u, n), "
+    "sharding={{devices=[8,1]<=[8]}, {replicated}, {replicated}}\n"
+    "}\n";
+
+static void weights_are_updated_in_parts(void **state)
+{
+    (void)state;
+    struct partition_options o = options();
+    change(momentum, o, PASS_WEIGHT_UPDATE, (struct sent){ 1, 229376 }, (struct sent){ 1, 229376 });
+    o.weight_update = true;
+    change(momentum, o, PASS_WEIGHT_UPDATE, (struct sent){ 1, 229376 }, (struct sent){ 2, 229376 });
+    struct whole w = whole_of(momentum, &o);
+    assert_int_equal(whole_count(&w, OP_REDUCE_SCATTER), 1);
+    assert_int_equal(whole_count(&w, OP_ALL_GATHER), 1);
+    assert_true(whole_has(&w, OP_SUBTRACT, "f32[16,256]"));
+    assert_true(whole_has(&w, OP_PARAMETER, "f32[16,256]"));  /* v */
+    assert_true(whole_has(&w, OP_PARAMETER, "f32[128,256]")); /* w, which the product needs */
+    assert_int_equal(sharding_tile(w.ir->shardings, w.p->param_sharding[3], 0), 8);
+    whole_free(&w);
+}
+
+/* The same over two of four axes, with the weight split on the third: the digits of the devices meet. */
+static void parts_of_parts(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "HloModule m, num_partitions=8\n"
+        "ENTRY e {\n"
+        "  x = f32[16,12] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}\n"
+        "  dy = f32[16,32] parameter(1), sharding={devices=[2,2,2]<=[8] last_tile_dim_replicate}\n"
+        "  w = f32[12,32] parameter(2), sharding={devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}\n"
+        "  v = f32[12,32] parameter(3), sharding={devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}\n"
+        "  g = f32[12,32] dot(x, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+        "sharding={devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}\n"
+        "  n = f32[12,32] add(v, g), sharding={devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}\n"
+        "  u = f32[12,32] subtract(w, n), sharding={devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}\n"
+        "  ROOT out = (f32[12,32], f32[12,32]) tuple(u, n), "
+        "sharding={{devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}, "
+        "{devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}}\n"
+        "}\n";
+    struct partition_options o = options();
+    o.weight_update = true;
+    struct whole w = whole_of(text, &o);
+    const char *why = whole_differs(&w, RUN_RING);
+    if (why)
+        fail_msg("%s", why);
+    assert_int_equal(whole_count(&w, OP_REDUCE_SCATTER), 1);
+    /* w is read by the update alone, so that nothing is gathered: both stay in parts */
+    assert_int_equal(whole_count(&w, OP_ALL_GATHER), 0);
+    assert_true(whole_has(&w, OP_SUBTRACT, "f32[6,16]"));
+    whole_free(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,10 +336,13 @@ int main(void)
         cmocka_unit_test(sums_and_slices_are_reduce_scatters),
         cmocka_unit_test(sums_in_a_row_are_one),
         cmocka_unit_test(gathers_of_less),
+        cmocka_unit_test(slices_of_gathers),
         cmocka_unit_test(loops_are_left),
         cmocka_unit_test(what_a_loop_repeats_is_named),
         cmocka_unit_test(what_changes_stays),
         cmocka_unit_test(independent_collectives_are_one),
+        cmocka_unit_test(weights_are_updated_in_parts),
+        cmocka_unit_test(parts_of_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,11 +131,26 @@ static void naive_walk(struct naive *s, instr_id start)
     }
 }
 
+/* Each operand before its user; XLA's own walk fails at that where a channel's members make one another. */
+static bool operands_first(const struct module *m, const instr_id *order, uint32_t n)
+{
+    bool *met = calloc((size_t)module_ninstrs(m) + 1, sizeof *met), good = true;
+    assert_non_null(met);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct instr *in = instr_at(m, order[k]);
+        for (uint32_t o = 0; o < in->noperands; o++)
+            good &= met[in->operands[o].i];
+        met[order[k].i] = true;
+    }
+    free(met);
+    return good;
+}
+
 static void test_post_order(void **state)
 {
     struct world *w = *state;
     uint64_t seed = 7;
-    int full = 0;
+    int full = 0, chains = 0;
     for (int round = 0; round < 3000; round++) {
         module_free(w->m);
         w->m = module_new(w->c, name_put(w->c, "m", 1));
@@ -153,12 +168,17 @@ static void test_post_order(void **state)
             if (users_count(&u, s->c->instrs[k]) == 0)
                 naive_walk(s, s->c->instrs[k]);
         assert_int_equal(n, s->n);
-        assert_memory_equal(got, s->out, n * sizeof *got);
+        assert_true(operands_first(w->m, got, n));
+        if (operands_first(w->m, s->out, n))
+            assert_memory_equal(got, s->out, n * sizeof *got);
+        else
+            chains++;
         full += n == s->c->ninstrs;
         free(s);
         arena_free(&a);
     }
     assert_int_equal(full, 3000);
+    assert_true(chains > 0 && chains < 1500);
 }
 
 /* a chain of 200,000; 100,000 collectives of one channel: neither stack nor time runs away. */

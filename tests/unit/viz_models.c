@@ -36,6 +36,9 @@ static void check_owners(const char *file, const char *name, struct ir *ir, cons
             continue;
         int64_t holders = 0;
         bool first = false;
+        for (int o = 1; o < it->nowners; o++)
+            if (it->owners[o] == it->owners[o - 1])
+                wrong(file, name, "one device named twice");
         for (int64_t d = 0; d < ndevices; d++) {
             memset(index, 0, sizeof index);
             bool here = sharding_tile_index(ir->shardings, id, d, index) &&
