@@ -314,6 +314,11 @@ const struct command commands[] = {
                  "    is tried on each dimension of the largest parameters and of what collectives serve, on\n"
                  "    copies of the strategy.\n",
       .example = EX_suggest, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_suggest },
+    { .name = "extract", .group = "reviews", .args = "COLLECTIVE | SEL  FILE.hlo | -", .min = 2, .max = 2,
+      .summary = "the smallest piece of the module that still shows a collective, to paste in an issue",
+      .details = "    The piece stands alone: what it takes from the rest are parameters, and every value carries\n"
+                 "    the sharding that it has here. A selection is cut out as it is.\n",
+      .example = EX_extract, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_extract },
     { .name = "report", .group = "reviews", .args = "FILE.html|.md|.pdf [--against STRATEGY]", .min = 1, .max = 1, .options = "--against=",
       .summary = "one file for reviewers: strategy, pictures, collectives and reasons, the difference",
       .details = "    Self-contained, and the same bytes wherever it is made. --against=NAME: what differs from a\n"

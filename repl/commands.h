@@ -98,6 +98,8 @@ int cmd_watch(struct call *c);
 void option_script(struct call *c, struct str *s);
 /* cmd_report.c */
 int cmd_report(struct call *c);
+/* cmd_extract.c */
+int cmd_extract(struct call *c);
 /* cmd_suggest.c */
 int cmd_suggest(struct call *c);
 /* cmd_explain.c */

@@ -196,7 +196,8 @@
     "   collective  shape         bytes  over   for\n" \
     "+  all-reduce  f32[64,128]  49,152  model  y\n" \
     "all-reduce: 0 -> 1\n" \
-    "bytes a device: 0 bytes -> 49,152 bytes\n"
+    "bytes a device: 0 bytes -> 49,152 bytes\n" \
+    "memory at the peak: 704 KiB -> 224 KiB\n"
 #define EX_show \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -434,7 +435,11 @@
     "  h  [data,_]  1,024 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
     "  a.zeros  [data,_]  1,024 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
     "  a  [data,_]  1,024 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
-    "  x  [data,_]  256 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n"
+    "  x  [data,_]  256 padding elements (3 %): dimension 0: 64 over 3 pads to 22 each, 66 would divide\n" \
+    "sizes of parameters against the mesh:\n" \
+    "  data=3 does not divide 64: x dimension 0\n" \
+    "  data=3 does not divide 128: x dimension 1, w1 dimension 0, w2 dimension 1\n" \
+    "  data=3 does not divide 512: w1 dimension 1, w2 dimension 0\n"
 #define EX_run \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -568,7 +573,17 @@
     "gspmd> shard w1 [model,_]\n" \
     "...\n" \
     "gspmd> suggest\n" \
-    "now: 192 KiB sent by each device, 960 KiB of memory at the peak\n" \
+    "now: 192 KiB sent by each device, 584 KiB of memory at the peak\n" \
+    "...\n"
+#define EX_extract \
+    "gspmd> load models/mlp.json\n" \
+    "...\n" \
+    "gspmd> mesh model=4\n" \
+    "...\n" \
+    "gspmd> shard w1 [_,model]\n" \
+    "...\n" \
+    "gspmd> extract all-reduce.1 -\n" \
+    "HloModule piece, num_partitions=4\n" \
     "...\n"
 #define EX_explain \
     "gspmd> explain partial sum\n" \

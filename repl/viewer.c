@@ -93,7 +93,7 @@ static void style(void *context, bool *dark, double *scale)
 {
     const struct shell *sh = context;
     *dark = sh->theme == 1;
-    *scale = sh->scale > 0 && sh->scale <= 8 ? (double)sh->scale : 1;
+    *scale = sh->scale > 0 && sh->scale <= 8 ? (double)sh->scale : 0;
 }
 
 static void set_dark(void *context, bool dark)

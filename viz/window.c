@@ -11,12 +11,24 @@
 
 enum { FRAME_MS = 16, LIVELY_MS = 1500, STEP_MS = 700 };
 
+/* What a display of many small pixels wants: by its density where mouse and pixels differ, else by its dots
+ * an inch. */
+static double natural_scale(const struct window *w)
+{
+    float dpi = 0;
+    int display = sdl.SDL_GetWindowDisplayIndex(w->window);
+    double by_dots = 1;
+    if (display >= 0 && sdl.SDL_GetDisplayDPI(display, &dpi, NULL, NULL) == 0 && dpi >= 140)
+        by_dots = fmin(floor((double)dpi / 48) / 2, 3);
+    return fmax(w->density, by_dots);
+}
+
 static void find_style(struct window *w)
 {
     bool dark = w->dark;
-    double scale = 1;
+    double scale = 0;
     w->client.style(w->client.context, &dark, &scale);
-    scale *= 1.5;
+    scale = 1.5 * (scale > 0 ? scale * w->density : natural_scale(w));
     if (dark != w->dark || fabs(scale - w->scale) > 1e-9)
         w->dirty = true;
     w->dark = dark;
@@ -53,6 +65,7 @@ struct window *window_open(const struct window_client *client, int width, int he
     w->dirty = true;
     w->scale = 1.5;
     w->pace = FRAME_MS;
+    w->density = 1;
     find_style(w);
     sdl.SDL_SetWindowMinimumSize(w->window, 240, 160);
     sdl.SDL_StartTextInput();
@@ -176,8 +189,8 @@ static void run_pending(struct window *w)
 
 static void on_button(struct window *w, const SDL_MouseButtonEvent *e, bool busy)
 {
-    w->mouse_x = e->x;
-    w->mouse_y = e->y;
+    w->mouse_x = (int)(e->x * w->density);
+    w->mouse_y = (int)(e->y * w->density);
     if (e->button != SDL_BUTTON_LEFT && e->button != SDL_BUTTON_MIDDLE)
         return;
     if (e->state == SDL_PRESSED) {
@@ -193,14 +206,14 @@ static void on_button(struct window *w, const SDL_MouseButtonEvent *e, bool busy
 
 static void on_motion(struct window *w, const SDL_MouseMotionEvent *e)
 {
-    w->mouse_x = e->x;
-    w->mouse_y = e->y;
+    w->mouse_x = (int)(e->x * w->density);
+    w->mouse_y = (int)(e->y * w->density);
     if (!w->dragging) {
         window_hover(w);
         return;
     }
     w->moved = w->moved || abs(e->xrel) + abs(e->yrel) > 0;
-    window_pan(w, -e->xrel, -e->yrel);
+    window_pan(w, -e->xrel * w->density, -e->yrel * w->density);
 }
 
 static void on_wheel(struct window *w, const SDL_MouseWheelEvent *e)

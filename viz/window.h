@@ -19,7 +19,7 @@ struct window_client {
     uint64_t (*version)(void *context);
     /* The k-th word that completes text, which starts at `start` of line; malloc'ed, NULL: no more. */
     char *(*complete)(void *context, const char *line, int start, const char *text, int k);
-    /* Colours and size (1: a point and a half a pixel), asked before each frame. */
+    /* Colours and size (1: a pixel and a half a point; 0: as the display is), asked before each frame. */
     void (*style)(void *context, bool *dark, double *scale);
     void (*set_dark)(void *context, bool dark); /* the key for it was pressed */
 };

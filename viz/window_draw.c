@@ -339,6 +339,9 @@ void window_frame(struct window *w, bool busy)
         w->w = to->w;
         w->h = to->h;
         w->ui = canvas_new(w->w, w->h);
+        int points = 0;
+        sdl.SDL_GetWindowSize(w->window, &points, NULL);
+        w->density = points > 0 ? (double)to->w / points : 1;
         if (!w->ui)
             return;
     }

@@ -46,6 +46,7 @@ struct window {
     int w, h; /* pixels */
     bool dark;
     double scale; /* of text and lines: pixels a point */
+    double density; /* pixels of the surface a unit of mouse events: 2 on some displays */
     struct view views[MOST_VIEWS];
     int nviews, front;
     bool tiled, keys, dirty, closed, lively;

@@ -45,6 +45,7 @@ struct cost_plan {
     struct users users;
     bool plain_matrix;
     bool *fused;       /* [ninstrs + 1] computed inside its users */
+    bool *repeated;    /* [ninstrs + 1] plain_matrix: a kernel, and computed again inside some users */
     uint32_t *position;/* [ninstrs + 1] in the schedule of its computation; fused ones: 0 */
     /* By computation [ncomps + 1]. */
     uint8_t *use;      /* enum comp_use */

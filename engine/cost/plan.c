@@ -255,6 +255,36 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
     return true;
 }
 
+/* XLA's CPU backend repeats an operation in users that can take it in although others need its value.
+ * Computing it again reads no more than reading it would: it has one operand that counts, or makes at
+ * least as much as it reads. */
+static bool cheap_to_repeat(const struct cost_plan *p, instr_id i)
+{
+    const struct module *m = p->module;
+    const struct instr *in = instr_at(m, i);
+    if (!loop_like(m, in) || is_dear(in) || in->op == OP_DYNAMIC_UPDATE_SLICE || in->op == OP_GATHER ||
+        op_forwards(m, in) || strided_reduce(m, in))
+        return false;
+    int64_t read = 0;
+    int large = 0;
+    const struct shape *s = shape_get(m->ir, in->shape);
+    for (uint32_t k = 0; k < in->noperands; k++) {
+        const struct shape *o = instr_shape(m, in->operands[k]);
+        large += o->count > 1 && instr_at(m, in->operands[k])->op != OP_BROADCAST;
+        read += max_i64(o->bytes, 0);
+    }
+    return large <= 1 || read <= s->bytes;
+}
+
+/* Whether `by` computes its operand again instead of reading it. */
+static bool repeats(const struct cost_plan *p, const struct instr *by, uint32_t k)
+{
+    const struct module *m = p->module;
+    instr_id x = by->operands[k];
+    return p->repeated[x.i] && loop_like(m, by) && !strided_reduce(m, by) && !op_forwards(m, by) &&
+           !(by->op == OP_DYNAMIC_UPDATE_SLICE && k == 0);
+}
+
 static void find_fused(struct cost_plan *p)
 {
     const struct module *m = p->module;
@@ -269,7 +299,8 @@ static void find_fused(struct cost_plan *p)
         const instr_id *order = comp_post_order(m, p->comps[c], &p->users, &tmp, &n);
         (void)comp;
         for (uint32_t k = n; k-- > 0;)
-            p->fused[order[k].i] = taken_in(p, order[k], copies);
+            if (!(p->fused[order[k].i] = taken_in(p, order[k], copies)))
+                p->repeated[order[k].i] = p->plain_matrix && users_count(&p->users, order[k]) > 1 && cheap_to_repeat(p, order[k]);
     }
     arena_close(&tmp);
 }
@@ -328,6 +359,7 @@ struct maker {
     struct cost_plan *p;
     struct arena tmp;
     uint32_t *mark;     /* [ninstrs + 1] kernel that met it last */
+    int again;          /* operations that the kernel at hand computes again */
     int64_t *at;        /* where it stands among that kernel's external operands */
     VEC(instr_id) stack;
     VEC(instr_id) ext;
@@ -370,7 +402,9 @@ static void reads(struct maker *k, uint32_t root, const struct instr *by)
     const struct cost_plan *p = k->p;
     for (uint32_t o = 0; o < by->noperands; o++) {
         instr_id x = by->operands[o];
-        if (p->fused[x.i]) {
+        bool again = !p->fused[x.i] && k->again < MOST_COPIES && repeats(p, by, o);
+        if (p->fused[x.i] || again) {
+            k->again += again;
             if (k->mark[x.i] != root) {
                 k->mark[x.i] = root;
                 vec_push(&k->tmp, &k->stack, x);
@@ -434,6 +468,7 @@ static void make_kernel(struct maker *k, instr_id r)
     struct kernel *to = &p->kernel[r.i];
     p->ext_start[r.i] = (uint32_t)k->ext.n;
     k->stack.n = 0;
+    k->again = 0;
     add_work(k, to, r);
     reads(k, r.i, in);
     while (k->stack.n > 0) {
@@ -482,6 +517,7 @@ static void plan_fill(struct cost_plan *p, const struct cost_options *o)
     const struct module *m = p->module;
     int64_t n = (int64_t)module_ninstrs(m) + 2, nc = (int64_t)module_ncomps(m) + 2;
     p->fused = ARENA_ARRAY(&p->arena, bool, n);
+    p->repeated = ARENA_ARRAY(&p->arena, bool, n);
     p->position = ARENA_ARRAY(&p->arena, uint32_t, n);
     p->trips = ARENA_ARRAY(&p->arena, int64_t, n);
     p->kernel = ARENA_ARRAY(&p->arena, struct kernel, n);

@@ -467,10 +467,11 @@ static void a_kernel_takes_the_longer_of_both(void **state)
 {
     (void)state;
     struct hardware *h = shipped("a100");
+    struct cost_options plain = { .plain_matrix = true };
     struct fixture f = open_text("HloModule m\nENTRY e { x = bf16[1024,1024] parameter(0)\n"
                                  " d = bf16[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                                  " ROOT r = bf16[1024,1024] exponential(d) }\n",
-                                 NULL);
+                                 &plain);
     struct machine m;
     assert_true(machine_make(h, 1, 0, NULL, &m, NULL));
     m.calibration = (struct calibration){ 0.5, 1, 1, 1, 1, 0 };
@@ -483,6 +484,25 @@ static void a_kernel_takes_the_longer_of_both(void **state)
     cost_free(c);
     close_text(&f);
     hardware_free(h);
+}
+
+/* A product ends in the elementwise operation that is its only user, and reads through a convert. */
+static void matrix_operations_take_their_neighbours(void **state)
+{
+    (void)state;
+    static const char text[] = "HloModule m\nENTRY e { x = f32[1024,1024] parameter(0)\n b = bf16[1024,1024] convert(x)\n"
+                               " d = bf16[1024,1024] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                               " ROOT r = bf16[1024,1024] exponential(d) }\n";
+    struct cost_options plain = { .plain_matrix = true };
+    struct fixture a = open_text(text, NULL), b = open_text(text, &plain);
+    const struct kernel *k = &a.plan->kernel[named(a.m, "r").i];
+    assert_true(a.plan->fused[named(a.m, "d").i] && a.plan->fused[named(a.m, "b").i]);
+    assert_true(k->matrix.i == named(a.m, "d").i && k->matrix_flops == 2.0 * 1024 * 1024 * 1024);
+    assert_true(k->in_bytes == 4 << 20 && k->out_bytes == 2 << 20);
+    assert_false(b.plan->fused[named(b.m, "d").i]);
+    assert_true(a.memory->peak < b.memory->peak);
+    close_text(&a);
+    close_text(&b);
 }
 
 /* start .. done hides behind what is between; overlap=full hides all of it. */
@@ -537,6 +557,7 @@ int main(void)
         cmocka_unit_test(switches_and_levels),
         cmocka_unit_test(devices_cost_nothing),
         cmocka_unit_test(a_kernel_takes_the_longer_of_both),
+        cmocka_unit_test(matrix_operations_take_their_neighbours),
         cmocka_unit_test(overlap_where_it_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

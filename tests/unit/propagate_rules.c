@@ -492,6 +492,23 @@ static const struct rule_case annotations[] = {
       CALL("ga", "a", "{unknown shard_as 3}") "\n b = f32[8,8] negate(q)\n" CALL("gb", "b", "{unknown shard_as 3}") "\n"
       " ROOT t = (f32[8,8], f32[8,8]) tuple(ga, gb)\n",
       "a " GRID "; b " GRID "; ROOT {" GRID "," GRID "}" },
+    { "members of `like` ask those of `as` where both have the number", "out=1", "",
+      " p = f32[8,8] parameter(0), sharding=" ROWS "\n q = f32[8,8] parameter(1)\n a = f32[8,8] negate(p)\n"
+      CALL("ga", "a", "{unknown shard_like 1}") "\n b = f32[8,8] negate(q)\n" CALL("gb", "b", "{unknown shard_like 1}") "\n"
+      " c = f32[8,8] negate(q)\n" CALL("gc", "c", "{unknown shard_as 1}") "\n"
+      " ROOT t = (f32[8,8], f32[8,8], f32[8,8]) tuple(ga, gb, gc)\n",
+      "a " ROWS "; b {replicated}; c {replicated}" },
+    { "shard_like with a number of its own spreads beside shard_as", "out=1", "",
+      " p = f32[8,8] parameter(0), sharding=" ROWS "\n q = f32[8,8] parameter(1)\n a = f32[8,8] negate(p)\n"
+      CALL("ga", "a", "{unknown shard_like 1}") "\n b = f32[8,8] negate(q)\n" CALL("gb", "b", "{unknown shard_like 1}") "\n"
+      " c = f32[8,8] negate(q)\n" CALL("gc", "c", "{unknown shard_as 2}") "\n"
+      " ROOT t = (f32[8,8], f32[8,8], f32[8,8]) tuple(ga, gb, gc)\n",
+      "a " ROWS "; b " ROWS "; c {replicated}" },
+    { "a gather of an array by itself: it counts as the indices, also without spmd", "nospmd", "",
+      " p = s32[1] parameter(0)\n x = s32[1] negate(p)\n"
+      " y = s32[1] gather(x, x), offset_dims={0}, collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=0, slice_sizes={1}, sharding={replicated}\n"
+      " ROOT z = s32[1] abs(y)\n",
+      "x {replicated}" },
     { "shard_like only spreads", "", "",
       " p = f32[8,8] parameter(0), sharding=" ROWS "\n q = f32[8,8] parameter(1), sharding=" COLS "\n a = f32[8,8] negate(p)\n"
       CALL("ga", "a", "{unknown shard_like 3}") "\n b = f32[8,8] negate(q)\n" CALL("gb", "b", "{unknown shard_like 3}") "\n"
