@@ -122,8 +122,7 @@ const char *served_label(struct call *c, const struct program *p, instr_id node,
 
 /* Pairs of a permute, as the exported program lists them: a device that keeps its piece is a pair,
  * too. -1: more than there is room for. */
-static int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most,
-                          int64_t *out_pairs)
+int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most, int64_t *out_pairs)
 {
     struct shardings *t = document_ir(c->sh->doc)->shardings;
     if (p->kind == PAIRS_LIST) {

@@ -1,5 +1,7 @@
 /* plot: pictures on the terminal and in files. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "repl/pictures.h"
 #include "viz/cairo.h"
@@ -37,12 +39,79 @@ static bool render(struct call *c, const struct scene *s, const char *file, stru
     return true;
 }
 
+/* ---- pictures in the terminal itself ------------------------------------------------------------- */
+
+enum inline_kind { INLINE_NONE, INLINE_KITTY, INLINE_ITERM };
+
+static enum inline_kind inline_kind(void)
+{
+    const char *term = getenv("TERM"), *program = getenv("TERM_PROGRAM");
+    if (!isatty(STDOUT_FILENO))
+        return INLINE_NONE;
+    if (getenv("KITTY_WINDOW_ID") || (term && (strstr(term, "kitty") || strstr(term, "ghostty"))))
+        return INLINE_KITTY;
+    if (program && (!strcmp(program, "iTerm.app") || !strcmp(program, "WezTerm")))
+        return INLINE_ITERM;
+    return INLINE_NONE;
+}
+
+static void add_base64(struct str *out, const char *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t k = 0; k < n; k += 3) {
+        uint32_t v = 0;
+        for (size_t i = 0; i < 3; i++)
+            v = v << 8 | (k + i < n ? (unsigned char)bytes[k + i] : 0u);
+        for (size_t i = 0; i < 4; i++)
+            str_addc(out, k + i > n && i > 1 ? '=' : digits[v >> (18 - 6 * i) & 63]);
+    }
+}
+
+/* Both protocols take PNG; kitty's in pieces of at most 4,096 characters. */
+static void add_inline(struct call *c, enum inline_kind kind, const struct str *png, struct str *out)
+{
+    enum { PIECE = 4096 };
+    struct str text = STR_IN(&c->arena);
+    add_base64(&text, png->s, png->n);
+    if (kind == INLINE_ITERM) {
+        str_addf(out, "\033]1337;File=inline=1;size=%zu:%s\a\n", png->n, str_text(&text));
+        return;
+    }
+    for (size_t at = 0; at < text.n; at += PIECE) {
+        size_t n = text.n - at < PIECE ? text.n - at : PIECE;
+        str_addf(out, "\033_G%sm=%d;", at ? "" : "a=T,f=100,", at + n < text.n);
+        str_add(out, text.s + at, n);
+        str_adds(out, "\033\\");
+    }
+    str_addc(out, '\n');
+}
+
+static int draw_inline(struct call *c, const struct scene *s)
+{
+    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = scale_of(c->sh) };
+    struct str png = STR_IN(&c->arena), text = STR_IN(&c->arena);
+    enum inline_kind kind = inline_kind();
+    if (kind == INLINE_NONE) {
+        call_usage(c, -1, "this terminal shows no pictures");
+        diag_hint(c->d, "kitty, Ghostty, iTerm2 and WezTerm do; others: window, or -o FILE.png");
+        return STATUS_USAGE;
+    }
+    if (!scene_png(s, &paint, &png, c->d))
+        return call_failed(c);
+    add_inline(c, kind, &png, &text);
+    /* our own escapes, past what keeps those of others from the terminal */
+    c->sh->sink.write(c->sh->sink.context, false, text.s, text.n);
+    return STATUS_OK;
+}
+
 static struct picture picture_of(struct call *c, const char *file)
 {
     enum { WIDE = 900, FEW = 8, MORE = 16, MANY = 64, PAGES = 4, MANY_PAGES = 16 };
     struct capture *to = c->sh->capture;
     struct picture p = { .c = c, .a = to ? to->arena : &c->arena };
     p.text = !to && (!file || ends_with(file, ".txt"));
+    bool shown_inline = !to && !file && call_option(c, "--inline");
+    p.text = p.text && !shown_inline;
     p.width = to ? to->width : p.text ? 0 : WIDE;
     p.most = to && to->many ? MANY : p.text ? FEW : MORE;
     p.pages = to && to->many ? MANY_PAGES : PAGES;
@@ -81,6 +150,8 @@ static int draw(struct call *c, const char *file, struct scene *make(struct pict
         c->sh->capture->scene = s;
         return STATUS_OK;
     }
+    if (!file && call_option(c, "--inline"))
+        return draw_inline(c, s);
     if (p.dot && text.n > 0)
         return answer(c, file, &text);
     return render(c, s, file, &text) ? answer(c, file, &text) : call_failed(c);

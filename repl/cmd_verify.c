@@ -223,8 +223,11 @@ static bool fuzz_open(struct call *c, struct fuzz *f)
     if (!hlo_print(document_module(c->sh->doc), &po, &text) ||
         !document_load_text(f->doc, "fuzz", str_text(&text), text.n, call_tick(c), c->d))
         return false;
-    if (!edit_unshard_module(f->doc, "unshard --module", f->d)) /* manual regions: annotations stay */
-        f->d->msgs.n = 0;
+    /* Manual regions need the annotations at their borders: there the dump's stay. */
+    const struct strategy *loaded = document_strategy(f->doc);
+    if (!edit_unshard_module(f->doc, "unshard --module", f->d) || !document_annotated(f->doc, f->d))
+        while (document_strategy(f->doc) != loaded && edit_undo(f->doc, f->d))
+            ;
     fuzz_mesh(c, f, n);
     return edit_mesh(f->doc, &f->mesh, "mesh", c->d);
 }

@@ -250,7 +250,7 @@ const struct command commands[] = {
 
     /* ---- pictures ---- */
     { .name = "plot", .group = "pictures", .args = "VIEW... [-o FILE.svg|FILE.png|FILE.pdf|FILE.txt]", .min = 1, .max = -1,
-      .options = "-o: dims= page= tiles= device= comm= group= round= hops= nodes= --values --before --torus --order --in --out",
+      .options = "-o: dims= page= tiles= device= comm= group= round= hops= nodes= --values --before --torus --order --in --out --inline",
       .summary = "draw which device holds what, the mesh, a reshard: on the terminal or into a file",
       .details = "    layout T                who holds which piece of a tensor\n"
                  "        dims=R,C            the two dimensions that are shown; others are pages\n"
@@ -267,10 +267,11 @@ const struct command commands[] = {
                  "    graph [T [B]]           as the command graph has it\n"
                  "    hops COLLECTIVE         how it moves its chunks, round by round; round=K group=G: one of them\n"
                  "    timeline                devices over time: computing, communicating, waiting\n"
-                 "    memory                  bytes of one device over its schedule, what is alive at the peak\n",
+                 "    memory                  bytes of one device over its schedule, what is alive at the peak\n"
+                 "    --inline                as a picture in the terminal, where it can: kitty, Ghostty, iTerm2, WezTerm\n",
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
     { .name = "graph", .group = "pictures", .args = "[T [B]] [hops=N] [--in|--out] [-o FILE.svg|FILE.png|FILE.pdf|FILE.dot]", .max = 2,
-      .options = "-o: hops= nodes= --in --out",
+      .options = "-o: hops= nodes= --in --out --inline",
       .summary = "instructions around one, between two, or the module at a glance; where data moves is marked",
       .details = "    graph             the module: a box a layer or computation, when it is large\n"
                  "    graph T           T and hops=2 steps around it, at most nodes=48\n"
@@ -280,7 +281,7 @@ const struct command commands[] = {
                  "    started for it, and stopped when it takes long. -o FILE.dot writes the graph for Graphviz.\n",
       .example = EX_graph, .complete = COMPLETE_TENSOR, .flags = MAY_REDIRECT, .run = cmd_graph },
     { .name = "animate", .group = "pictures", .args = "COLLECTIVE [group=G] [-o FILE.svg|FILE.png|FILE.pdf]", .min = 1, .max = 1,
-      .options = "-o: group= round=",
+      .options = "-o: group= round= --inline",
       .summary = "a collective round by round: who has which chunk, what moves next, with the true numbers",
       .details = "    From a run on emulated devices (set collectives=ring|tree|direct). On the terminal and in an\n"
                  "    SVG file the frames stand below each other; PNG is a file a frame, FILE-00.png and so on; PDF\n"

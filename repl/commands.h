@@ -165,6 +165,8 @@ const char *comms_summary(struct call *c, const struct collective *list, int64_t
 /* Mesh axes of a collective: "model", "data,model"; "" when they are not axes of the mesh. */
 const char *collective_axes(struct call *c, const struct collective *k, int *naxes, const char **names);
 const char *collective_label(struct call *c, const struct module *m, const struct collective *k);
+/* From, to of every pair; -1: there are more than most. */
+int64_t list_pairs(struct call *c, const struct permute_pairs *p, int64_t most, int64_t *out_pairs);
 const char *groups_text(struct call *c, const struct collective *k);
 /* Instruction of the loaded module that a node of the program serves, none for glue. */
 instr_id served_by(struct call *c, const struct program *p, instr_id node);

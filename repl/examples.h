@@ -320,14 +320,19 @@
     "...\n" \
     "gspmd> mesh data=2 model=4\n" \
     "...\n" \
-    "gspmd> shard x [data,_]\n" \
-    "...\n" \
     "gspmd> shard w1 [_,model]\n" \
     "...\n" \
-    "gspmd> constrain y [data,model]\n" \
+    "gspmd> shard w2 [model,_]\n" \
     "...\n" \
-    "gspmd> passes\n" \
-    "...\n"
+    "gspmd> constrain y [model,_]\n" \
+    "...\n" \
+    "gspmd> passes reduce_scatter\n" \
+    "before reduce_scatter: 1 collective, 49,152 bytes sent by each device\n" \
+    "collective  name          shape         bytes  over   for  because\n" \
+    "all-reduce  all-reduce.1  f32[64,128]  49,152  model  y    partial sums of the contracting dimension (S-181)\n" \
+    "after reduce_scatter: 1 collective, 24,576 bytes sent by each device\n" \
+    "collective      name              shape         bytes  over   for  because\n" \
+    "reduce-scatter  reduce-scatter.1  f32[16,128]  24,576  model  y    partial sums of the contracting dimension (S-181)\n"
 #define EX_comms \
     "gspmd> load models/mlp.json\n" \
     "...\n" \

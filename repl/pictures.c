@@ -206,7 +206,7 @@ struct scene *picture_device(struct picture *p)
     enum { MOST_ROWS = 60 };
     struct call *c = p->c;
     const struct module *m = document_module(c->sh->doc);
-    int64_t device, n = 0, last = max_i64(document_devices(c->sh->doc), 1) - 1;
+    int64_t device, n = 0, total = 0, last = max_i64(document_devices(c->sh->doc), 1) - 1;
     if (!m || c->n != 2) {
         call_usage(c, c->n > 2 ? 2 : -1, m ? "plot device N: which device?" : "no module is loaded");
         return NULL;
@@ -223,10 +223,10 @@ struct scene *picture_device(struct picture *p)
         shape_id shape = instr_at(m, entry->params[k])->shape;
         int64_t leaves = shape_get(ir, shape)->nleaves;
         const char *name = tensor_name(c, entry->params[k]);
-        for (int64_t leaf = 0; leaf < leaves && n < MOST_ROWS; leaf++) {
+        for (int64_t leaf = 0; leaf < leaves; leaf++) {
             bool tuple = shape_get(ir, shape)->kind == SHAPE_TUPLE;
             shape_id one = tuple ? shape_leaf(ir, shape, leaf) : shape;
-            if (shape_get(ir, one)->kind != SHAPE_ARRAY)
+            if (shape_get(ir, one)->kind != SHAPE_ARRAY || total++ >= MOST_ROWS)
                 continue;
             rows[n].name = tuple ? arena_printf(p->a, "%s{%" PRId64 "}", name, leaf) : arena_strdup(p->a, name);
             rows[n].shape = one;
@@ -234,7 +234,7 @@ struct scene *picture_device(struct picture *p)
         }
     }
     struct mesh line;
-    return view_device(ir, picture_mesh(p, &line), device, last + 1, rows, (int)n, p->width, p->a);
+    return view_device(ir, picture_mesh(p, &line), device, total, rows, (int)n, p->width, p->a);
 }
 
 /* ---- reshards ------------------------------------------------------------------------------------ */
@@ -347,6 +347,33 @@ bool picture_collective(struct call *c, const char *name, const struct program *
     return false;
 }
 
+/* Who sends to whom in the chosen group: each to each in an all-to-all, else as `set collectives=` says. */
+static void add_pattern(struct picture *p, const struct collective *k, struct mesh_options *o)
+{
+    enum { MOST_MEMBERS = 64, MOST_EACH = 8 };
+    struct shardings *t = document_ir(p->c->sh->doc)->shardings;
+    enum collective_algorithm how = document_strategy(p->c->sh->doc)->options.collectives;
+    int64_t n = k->groups.dims[1], at = 0, *pairs;
+    bool each = k->kind == OP_ALL_TO_ALL || how == COLLECTIVES_DIRECT;
+    if (n > (each ? MOST_EACH : MOST_MEMBERS) || n < 2)
+        return;
+    pairs = ARENA_ARRAY(p->a, int64_t, 2 * n * n);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            /* a binomial tree: j hands to i what lies one bit farther from the root */
+            bool tree = i > 0 && j == (i & (i - 1)), ring = j == (i + n - 1) % n;
+            if (i == j || !(each || (how == COLLECTIVES_TREE ? tree : ring)))
+                continue;
+            pairs[2 * at] = tiling_device(t, k->groups, (int64_t[]){ o->group, j });
+            pairs[2 * at++ + 1] = tiling_device(t, k->groups, (int64_t[]){ o->group, i });
+        }
+    o->pairs = pairs;
+    o->npairs = at;
+    o->pairs_title = each                     ? "each sends to each"
+                     : how == COLLECTIVES_TREE ? "a tree, down"
+                                               : "a ring";
+}
+
 struct scene *picture_mesh_view(struct picture *p)
 {
     struct call *c = p->c;
@@ -380,6 +407,18 @@ struct scene *picture_mesh_view(struct picture *p)
     const struct collective *k;
     if (!picture_collective(c, comm, &prog, &k))
         return NULL;
+    if (k->kind == OP_COLLECTIVE_PERMUTE && k->pairs) {
+        enum { MOST_PAIRS = 4096 };
+        int64_t *pairs = ARENA_ARRAY(p->a, int64_t, 2 * MOST_PAIRS + 2);
+        o.npairs = list_pairs(c, k->pairs, MOST_PAIRS, pairs);
+        if (o.npairs < 0) {
+            call_usage(c, -1, "%s has too many pairs to draw", comm);
+            return NULL;
+        }
+        o.pairs = pairs;
+        o.pairs_title = arena_strdup(p->a, comm);
+        return view_mesh_full(document_ir(c->sh->doc), mesh, &o, p->a);
+    }
     if (k->groups.naxes != 2 || mesh_devices(mesh) != k->groups.dims[0] * k->groups.dims[1]) {
         call_usage(c, -1, "%s has no groups of equal size over the mesh", comm);
         return NULL;
@@ -388,6 +427,8 @@ struct scene *picture_mesh_view(struct picture *p)
     o.groups_title = arena_strdup(p->a, comm);
     if (!read_option(c, "group", 0, k->groups.dims[0] - 1, &o.group))
         return NULL;
+    if (o.group >= 0)
+        add_pattern(p, k, &o);
     return view_mesh_full(document_ir(c->sh->doc), mesh, &o, p->a);
 }
 

@@ -25,6 +25,7 @@ plot mesh --torus -o $out/mesh-torus.svg
 plot mesh comm=all-reduce.1 group=1 -o $out/mesh-groups.svg
 plot hops all-reduce.1 round=2 -o $out/hops.svg
 plot timeline -o $out/timeline.svg
+plot memory -o $out/memory.svg
 set theme=dark
 plot layout w1 -o $out/layout-dark.svg
 " models/mlp.json
@@ -74,6 +75,7 @@ mesh-groups plot mesh comm=all-reduce.1 group=1
 graph graph
 hops plot hops all-reduce.1 round=2
 timeline plot timeline
+memory plot memory
 END
 } >"$out/pictures.md"
 ls -l "$out"/*.svg

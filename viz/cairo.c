@@ -46,6 +46,20 @@ static struct {
 #undef F
 } lib;
 
+#if defined(__SANITIZE_ADDRESS__)
+/* Fontconfig keeps what it read of its configuration to the end of the program. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libfontconfig";
+}
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+    return "print_suppressions=0";
+}
+#endif
+
 static bool load_functions(void *handle)
 {
     bool ok = true;

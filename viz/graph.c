@@ -25,6 +25,17 @@ static void quoted(struct str *out, const char *text)
     str_addc(out, '"');
 }
 
+/* The text for people; for our own drawing an empty table as large as we will draw it. */
+static void label_or_room(struct str *out, const char *text, bool label)
+{
+    if (label) {
+        quoted(out, text);
+        return;
+    }
+    str_addf(out, "<<table border=\"0\" cellspacing=\"0\" fixedsize=\"true\" width=\"%d\" height=\"%d\"><tr><td></td></tr></table>>",
+             CELL_W * scene_text_columns(text) + CELL_W, CELL_H + 2);
+}
+
 static int node_lines(const struct graph_node *n)
 {
     return 1 + (n->op != NULL) + (n->sharding != NULL) + (n->note != NULL) + (n->more > 0);
@@ -125,7 +136,7 @@ static void add_edge(const struct graph_view *g, int k, struct str *out, bool la
     str_addf(out, "n%d -> n%d [id=\"e%d\"", e->from, e->to, k);
     if (text) {
         str_adds(out, " label=");
-        quoted(out, text);
+        label_or_room(out, text, labels);
     }
     if (labels && e->label)
         str_addf(out, " color=\"#%06x\" fontcolor=\"#%06x\" penwidth=2", palette_paint(PAINT_MOVE, false),
@@ -155,7 +166,7 @@ static void write_dot(const struct graph_view *g, bool labels, struct str *out)
                 continue;
             if (!any) {
                 str_addf(out, "subgraph cluster_%d {\nlabel=", c);
-                quoted(out, g->clusters[c].label);
+                label_or_room(out, g->clusters[c].label, labels);
                 str_adds(out, "\n");
             }
             any = true;
@@ -284,6 +295,21 @@ static double thickness(const struct graph_edge *e)
     return e->label ? t + 0.6 : 1;
 }
 
+/* dot puts the labels of edges between the same clusters one on the other: the next free line then; a pointer
+ * over the edge is told in any case. */
+static void add_edge_label(struct drawing *d, const struct graph_edge *e, double x, double y, const char *text)
+{
+    struct scene_item t = { .kind = SCENE_TEXT, .role = e->label ? ROLE_MOVE : ROLE_RULER, .align = ALIGN_CENTER,
+                            .device = -1, .axis = -1, .size = 10, .x = x, .text = text };
+    for (int line = 0; line < 7; line++) {
+        t.y = y + (line % 2 ? -1 : 1) * (line + 1) / 2 * (CELL_H + 1);
+        if (scene_is_free(d->s, &t)) {
+            vec_push(d->s->arena, &d->s->items, t);
+            return;
+        }
+    }
+}
+
 /* pos: "e,X,Y x,y x,y ...": the arrow's tip, then the pieces of the curve. */
 static void draw_edge(struct drawing *d, const cJSON *object)
 {
@@ -332,7 +358,7 @@ static void draw_edge(struct drawing *d, const cJSON *object)
     }
     const char *text = edge_text(e, d->s->arena);
     if (text && numbers(string_of(object, "lp"), at, 2) == 2)
-        add_text(d, e->label ? ROLE_MOVE : ROLE_RULER, at[0], flip(d, at[1]) - CELL_H / 2.0, ALIGN_CENTER, text);
+        add_edge_label(d, e, at[0], flip(d, at[1]) - CELL_H / 2.0, text);
 }
 
 static bool draw_answer(struct drawing *d, const cJSON *root)

@@ -279,24 +279,6 @@ static void on_ring(const struct ring *g, int64_t rank, double *x, double *y)
     *y = g->y + g->r * sin(at);
 }
 
-/* No text and no device's box where this text would stand. */
-static bool is_free(const struct hops *h, const struct scene_item *t)
-{
-    struct scene_rect p = scene_text_rect(t), q;
-    for (int64_t k = 0; k < h->s->items.n; k++) {
-        const struct scene_item *it = &h->s->items.v[k];
-        if (it->kind == SCENE_TEXT)
-            q = scene_text_rect(it);
-        else if (it->kind == SCENE_BOX)
-            q = (struct scene_rect){ it->x, it->y, it->w, it->h };
-        else
-            continue;
-        if (q.x < p.x + p.w && p.x < q.x + q.w && q.y < p.y + p.h && p.y < q.y + q.h)
-            return false;
-    }
-    return true;
-}
-
 static void draw_hop(struct hops *h, const struct ring *g, const struct trace_hop *hop, bool label)
 {
     int64_t from = rank_of(h, hop->from), to = rank_of(h, hop->to);
@@ -335,7 +317,7 @@ static void draw_hop(struct hops *h, const struct ring *g, const struct trace_ho
         t.y = my + 11 * oy / on - CELL_H / 2.0;
         t.size = 9;
         t.text = hop_chunks(h, hop);
-        if (is_free(h, &t)) {
+        if (scene_is_free(h->s, &t)) {
             vec_push(h->a, &h->s->items, t);
             return;
         }

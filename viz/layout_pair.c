@@ -150,20 +150,20 @@ static const char *row_text(struct arena *a, const struct device_row *r, const s
     return str_text(&m);
 }
 
-struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device, int64_t ndevices,
+struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device, int64_t total,
                           const struct device_row *rows, int n, double width, struct arena *a)
 {
     enum { BAR_W = 24 * CELL_W, BAR_H = 4 * CELL_H };
     struct scene *s = scene_new(a);
-    int64_t total = 0;
+    int64_t held = 0;
     double top = 3 * CELL_H, x = 0, step = 0;
-    (void)ndevices;
     for (int k = 0; k < n; k++) {
         const struct shape *v = shape_get(c, rows[k].shape);
         struct held h;
         find_held(c, v, rows[k].sharding, device, &h);
         int64_t bytes = held_bytes(v, &h);
-        total = bytes < 0 || !add_ok(total, bytes, &total) ? total : total;
+        if (bytes < 0 || !add_ok(held, bytes, &held))
+            held = INT64_MAX;
         const char *text = row_text(a, &rows[k], v, &h, bytes);
         double wide = CELL_W * (double)scene_text_columns(text);
         wide = (wide > BAR_W ? wide : BAR_W) + 3 * CELL_W;
@@ -187,7 +187,9 @@ struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device,
     }
     for (int k = 0; mesh && k < mesh->naxes && cell >= 0; k++)
         str_addf(&t, "%s%s=%" PRId64, k ? " " : "   ", mesh->axes[k].name, index[k]);
-    str_addf(&t, "   holds %" PRId64 " bytes of %d arrays", total, n);
+    str_addf(&t, "   holds %" PRId64 " bytes of %d arrays", held, n);
+    if (total > n)
+        str_addf(&t, ", the first of %" PRId64, total);
     put(s, ROLE_CAPTION, 0, 0, str_text(&t))->bold = true;
     s->title = str_text(&t);
     scene_measure(s);

@@ -57,11 +57,13 @@ static double draw_curve(struct scene *s, const struct memory_picture *p, double
         int64_t bytes = base + column(m, k, n);
         bool worst = !marked && bytes >= m->peak;
         marked |= worst;
+        if (bytes == base && !worst)
+            continue;
         struct scene_item *b = scene_add(s, SCENE_BOX, worst ? ROLE_MOVE : ROLE_CLUSTER);
-        b->h = HIGH * (double)bytes / peak;
+        b->h = HIGH * (double)(bytes - base) / peak;
         b->x = LEFT + (double)k * step;
         b->w = step;
-        b->y = top + HIGH - b->h;
+        b->y = top + HIGH - HIGH * (double)bytes / peak;
         b->hint = arena_printf(s->arena, "%s after kernel %" PRId64 " of %u%s", bytes_text(s->arena, bytes),
                                k * m->ncurve / n + 1, m->ncurve, worst ? ": the peak" : "");
     }
@@ -157,7 +159,7 @@ struct scene *view_memory(const struct memory_picture *p, double width, bool lis
     double y = list ? list_curve(s, p, 2 * CELL_H) : draw_curve(s, p, width > 200 ? width : 200, 3 * CELL_H);
     y = draw_rows(s, p, list, y);
     put(s, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT,
-        list ? "#: bytes after each kernel, loops and calls at their own peak"
+        list ? "each # column: bytes after a kernel, loops and calls at their own peak"
              : "bars: bytes after each kernel, loops and calls at their own peak; red: the peak");
     scene_measure(s);
     return s;

@@ -15,6 +15,12 @@ struct grid_axis {
     int64_t *at;
 };
 
+/* Where a device's cell is. */
+struct spot {
+    int64_t device;
+    double x, y;
+};
+
 struct mesh_picture {
     struct scene *s;
     struct ir *ir;
@@ -24,6 +30,7 @@ struct mesh_picture {
     int64_t index[MESH_MAX_AXES];
     double step_w, step_h, box_w, box_h;
     bool moved, wrapped; /* a cell's place was told; a link wraps around */
+    VEC(struct spot) spots;
 };
 
 static struct grid_axis axis_of(struct arena *a, const struct mesh *m, int axis, int64_t most)
@@ -145,6 +152,8 @@ static void add_cell(struct mesh_picture *p, int64_t r, int64_t k, double x, dou
     if (r < 0 || k < 0)
         return;
     int64_t cell = cell_at(m, p->index);
+    struct spot spot = { order_device(p->ir->shardings, m->order, cell), x + p->box_w / 2, y + p->box_h / 2 };
+    vec_push(p->s->arena, &p->spots, spot);
     b->device = order_device(p->ir->shardings, m->order, cell);
     b->text = arena_printf(p->s->arena, "%" PRId64, b->device);
     b->word = arena_printf(p->s->arena, "device %" PRId64, b->device);
@@ -180,6 +189,51 @@ static void draw_page(struct mesh_picture *p, double left, double top)
             add_cell(p, p->rows.at[r], p->cols.at[k], left + k * p->step_w, top + r * p->step_h);
         }
     draw_links(p, left, top);
+}
+
+/* ---- who sends to whom --------------------------------------------------------------------------- */
+
+static const struct spot *spot_of(const struct mesh_picture *p, int64_t device)
+{
+    for (int64_t k = 0; k < p->spots.n; k++)
+        if (p->spots.v[k].device == device)
+            return &p->spots.v[k];
+    return NULL;
+}
+
+/* Straight to a neighbour; around what lies between to others. */
+static void draw_arrow(struct mesh_picture *p, const struct spot *from, const struct spot *to)
+{
+    double dx = to->x - from->x, dy = to->y - from->y, ax = dx < 0 ? -dx : dx, ay = dy < 0 ? -dy : dy;
+    double cut_x = ax > 0 ? (p->box_w / 2 + 1) / ax : 2, cut_y = ay > 0 ? (p->box_h / 2 + 1) / ay : 2;
+    double cut = cut_x < cut_y ? cut_x : cut_y;
+    bool near = (ax <= p->step_w + 1 && ay < 1) || (ay <= p->step_h + 1 && ax < 1);
+    double x0 = from->x + dx * cut, y0 = from->y + dy * cut, x1 = to->x - dx * cut, y1 = to->y - dy * cut;
+    double side = near ? 3 : 0; /* there and back do not share a line */
+    x0 -= ay > ax ? (dy > 0 ? side : -side) : 0;
+    x1 -= ay > ax ? (dy > 0 ? side : -side) : 0;
+    y0 += ax >= ay ? (dx > 0 ? side : -side) : 0;
+    y1 += ax >= ay ? (dx > 0 ? side : -side) : 0;
+    struct scene_item *l = scene_add(p->s, SCENE_PATH, ROLE_MOVE);
+    double bow = near ? 0 : 0.22;
+    double points[8] = { x0, y0, x0 + (x1 - x0) / 3 - dy * bow, y0 + (y1 - y0) / 3 + dx * bow,
+                         x1 - (x1 - x0) / 3 - dy * bow, y1 - (y1 - y0) / 3 + dx * bow, x1, y1 };
+    if (near)
+        memcpy(points + 2, points + 6, 2 * sizeof *points);
+    l->points = arena_copy(p->s->arena, points, 8, sizeof *points);
+    l->npoints = near ? 2 : 4;
+    l->curve = !near;
+    l->arrow = true;
+    l->hint = arena_printf(p->s->arena, "%" PRId64 " sends to %" PRId64, from->device, to->device);
+}
+
+static void draw_arrows(struct mesh_picture *p)
+{
+    for (int64_t k = 0; k < p->o->npairs; k++) {
+        const struct spot *from = spot_of(p, p->o->pairs[2 * k]), *to = spot_of(p, p->o->pairs[2 * k + 1]);
+        if (from && to && from != to)
+            draw_arrow(p, from, to);
+    }
 }
 
 static const char *open_page(struct mesh_picture *p, int64_t page)
@@ -240,6 +294,15 @@ static void add_notes(struct mesh_picture *p, double top)
             "lines: links of neighbours, in their axis's colour");
     if (p->wrapped)
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, "around the outside: the links that wrap around");
+    if (o->npairs > 0) {
+        struct str s = STR_IN(a);
+        str_addf(&s, "arrows: %s:", o->pairs_title ? o->pairs_title : "who sends to whom");
+        for (int64_t k = 0; k < o->npairs && k < 8; k++)
+            str_addf(&s, " %" PRId64 ">%" PRId64, o->pairs[2 * k], o->pairs[2 * k + 1]);
+        if (o->npairs > 8)
+            str_addf(&s, " .. (%" PRId64 ")", o->npairs);
+        put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, str_text(&s));
+    }
     if (o->groups && o->group >= 0)
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND,
             arena_printf(a, "* outlined: group %" PRId64, o->group));
@@ -268,10 +331,10 @@ struct scene *view_mesh_full(struct ir *c, const struct mesh *m, const struct me
     p.rows = axis_of(a, m, m->naxes >= 2 ? m->naxes - 2 : -1, most);
     p.cols = axis_of(a, m, m->naxes >= 1 ? m->naxes - 1 : -1, most);
     const char *down = p.rows.axis >= 0 ? m->axes[p.rows.axis].name : "";
-    double left = CELL_W * ((double)strlen(down) + 4), top = 2 * CELL_H, gap_h = p.o->torus ? 3 * CELL_H : CELL_H;
+    double left = CELL_W * ((double)strlen(down) + 4), top = 2 * CELL_H, gap_h = p.o->torus ? 3 * CELL_H : p.o->npairs ? 2 * CELL_H : CELL_H;
     p.box_w = CELL_W * ((double)label_width(&p) + 4);
     p.box_h = 2 * CELL_H;
-    p.step_w = p.box_w + (p.o->torus ? 4 : 2) * CELL_W;
+    p.step_w = p.box_w + (p.o->torus || p.o->npairs ? 4 : 2) * CELL_W;
     p.step_h = p.box_h + gap_h;
     int64_t pages = 1;
     for (int k = 0; k + 2 < m->naxes; k++)
@@ -294,6 +357,7 @@ struct scene *view_mesh_full(struct ir *c, const struct mesh *m, const struct me
     if (pages > most_pages)
         put(p.s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL,
             arena_printf(a, "and %" PRId64 " more pages like these", pages - most_pages));
+    draw_arrows(&p);
     add_notes(&p, top + CELL_H);
     scene_measure(p.s);
     return p.s;

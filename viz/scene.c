@@ -54,6 +54,23 @@ struct scene_rect scene_text_rect(const struct scene_item *it)
     return (struct scene_rect){ x, it->y, w, it->size * 1.17 };
 }
 
+bool scene_is_free(const struct scene *s, const struct scene_item *text)
+{
+    struct scene_rect p = scene_text_rect(text), q;
+    for (int64_t k = 0; k < s->items.n; k++) {
+        const struct scene_item *it = &s->items.v[k];
+        if (it->kind == SCENE_TEXT)
+            q = scene_text_rect(it);
+        else if (it->kind == SCENE_BOX && it->role != ROLE_CLUSTER)
+            q = (struct scene_rect){ it->x, it->y, it->w, it->h };
+        else
+            continue;
+        if (q.x < p.x + p.w && p.x < q.x + q.w && q.y < p.y + p.h && p.y < q.y + q.h)
+            return false;
+    }
+    return true;
+}
+
 /* A tile's label stands in its upper half where there is room for that: its middle shows its colour. */
 bool scene_label_rect(const struct scene_item *it, struct scene_rect *out)
 {

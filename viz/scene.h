@@ -107,6 +107,8 @@ struct scene_rect {
     double x, y, w, h;
 };
 struct scene_rect scene_text_rect(const struct scene_item *it);
+/* No other text, and no box but a cluster's, where this text would stand. */
+bool scene_is_free(const struct scene *s, const struct scene_item *text);
 bool scene_label_rect(const struct scene_item *it, struct scene_rect *out); /* false: has no room */
 
 #endif

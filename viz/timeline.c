@@ -162,7 +162,7 @@ struct scene *view_timeline(const struct trace *t, double width, bool list, stru
     }
     y += CELL_H;
     if (list) {
-        put(&l, ROLE_LEGEND, 0, y, ALIGN_LEFT, "# computing   ~ communicating   . waiting");
+        put(&l, ROLE_LEGEND, 0, y, ALIGN_LEFT, "in a row: # computing, ~ communicating, . waiting");
     } else {
         double x = 0;
         add_key(&l, &x, y, ROLE_TILE, "computing, in the device's colour");

@@ -38,13 +38,13 @@ struct scene *view_layout_part(struct ir *c, const struct mesh *mesh, const char
 struct scene *view_layout_pair(struct ir *c, const struct mesh *mesh, const char *name, shape_id shape,
                                sharding_id before, sharding_id after, const char *before_title,
                                const char *after_title, const struct layout_options *o, struct arena *a);
-/* What one device holds of several arrays. */
+/* What one device holds of several arrays; total: how many there are, those that are not among them too. */
 struct device_row {
     const char *name;
     shape_id shape;
     sharding_id sharding;
 };
-struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device, int64_t ndevices,
+struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device, int64_t total,
                           const struct device_row *rows, int n, double width, struct arena *a);
 
 /* Names the states, axes and roles that the scene has, below it. */
@@ -58,6 +58,9 @@ struct mesh_options {
     const struct tiling *groups; /* [ngroups, size] of a collective: one colour a group; NULL */
     const char *groups_title;
     int64_t group;            /* the one group that is joined by arrows; -1: none */
+    const int64_t *pairs;     /* who sends to whom: from, to of npairs arrows; NULL */
+    int64_t npairs;
+    const char *pairs_title;  /* "arrows: ..." */
     int64_t max_shown;        /* of an axis; 0: 8 */
     int64_t max_pages;        /* 0: 4 */
 };

@@ -23,6 +23,12 @@ static const char *const names[] = {
     NULL
 };
 
+/* Labels of one section: no two objects of C, so numbers are subtracted. */
+static size_t between(const char *from, const char *to)
+{
+    return (size_t)((uintptr_t)to - (uintptr_t)from);
+}
+
 const char *const *hardware_names(void)
 {
     return names;
@@ -38,7 +44,7 @@ const char *hardware_text(const char *name, size_t *n)
     };
     for (size_t k = 0; k < COUNTOF(files); k++)
         if (strcmp(files[k].name, name) == 0) {
-            *n = (size_t)(files[k].end - files[k].start);
+            *n = between(files[k].start, files[k].end);
             return files[k].start;
         }
     return NULL;
@@ -46,6 +52,6 @@ const char *hardware_text(const char *name, size_t *n)
 
 const char *calibration_text(size_t *n)
 {
-    *n = (size_t)(gspmd_file_end_calibration - gspmd_file_calibration);
+    *n = between(gspmd_file_calibration, gspmd_file_end_calibration);
     return gspmd_file_calibration;
 }

@@ -9,6 +9,10 @@ int64_t leaf_bytes(const struct module *m, shape_id shape, int64_t leaf, bool wi
 /* Bytes of all leaves. */
 int64_t value_bytes(const struct module *m, shape_id shape, bool widen);
 
+/* The update of a dynamic-update-slice, or of one that ends a fusion: operand `*into` is written in place.
+ * none: no such thing. */
+instr_id updated_by(const struct module *m, const struct instr *in, int64_t *into);
+
 /* Operations that make no value of their own: their leaves are those of operands. */
 bool op_forwards(const struct module *m, const struct instr *in);
 const char *calibration_text(size_t *n);

@@ -33,24 +33,65 @@ static bool comes_out(const struct module *m, const struct map *results, const s
     return map_get(results, s->same.i, &v);
 }
 
-/* An operand of a matrix operation, straight or through what only converts, moves or gathers it. */
+enum { MOST_STEPS = 256 };
+
+struct step {
+    instr_id i;
+    int64_t leaf;
+};
+
+struct walk {
+    struct step queue[MOST_STEPS];
+    int n, at;
+};
+
+static void walk_to(struct walk *w, instr_id i, int64_t leaf)
+{
+    if (w->n < MOST_STEPS)
+        w->queue[w->n++] = (struct step){ i, leaf };
+}
+
+/* Follows a leaf into what only hands it on: elements of tuples, tuples, the body of a loop. */
+static bool handed_on(const struct module *m, struct walk *w, struct step s, instr_id user)
+{
+    const struct instr *by = instr_at(m, user);
+    if (by->op == OP_GET_TUPLE_ELEMENT) {
+        int64_t off = shape_leaf_offset(m->ir, instr_at(m, s.i)->shape, instr_int(by, ATTR_INDEX, 0));
+        if (s.leaf >= off && s.leaf < off + shape_get(m->ir, by->shape)->nleaves)
+            walk_to(w, user, s.leaf - off);
+        return true;
+    }
+    if (by->op == OP_TUPLE) {
+        for (uint32_t o = 0; o < by->noperands; o++)
+            if (by->operands[o].i == s.i.i)
+                walk_to(w, user, s.leaf + shape_leaf_offset(m->ir, by->shape, o));
+        return true;
+    }
+    return false;
+}
+
+/* An operand of a matrix operation, straight or through what only converts, moves or gathers it, also
+ * inside a loop. */
 static bool is_multiplied(const struct cost_plan *p, instr_id i)
 {
     const struct module *m = p->module;
-    instr_id queue[64];
-    int n = 0, at = 0;
-    queue[n++] = i;
-    while (at < n) {
-        instr_id x = queue[at++];
-        const instr_id *u = users_of(&p->users, x);
-        for (uint32_t k = 0; k < users_count(&p->users, x); k++) {
-            const struct instr *by = instr_at(m, u[k]);
+    struct walk w = { .n = 0 };
+    walk_to(&w, i, 0);
+    while (w.at < w.n) {
+        struct step s = w.queue[w.at++];
+        for (uint32_t k = 0; k < users_count(&p->users, s.i); k++) {
+            instr_id u = users_of(&p->users, s.i)[k];
+            const struct instr *by = instr_at(m, u);
+            const struct attr *body = by->op == OP_WHILE ? instr_attr(by, ATTR_BODY) : NULL;
             if (by->op == OP_DOT || by->op == OP_CONVOLUTION)
                 return true;
-            bool through = op_forwards(m, by) || by->op == OP_CONVERT || by->op == OP_TRANSPOSE || by->op == OP_ALL_GATHER ||
-                           by->op == OP_SLICE || by->op == OP_DYNAMIC_SLICE;
-            if (through && by->op != OP_TUPLE && n < 64)
-                queue[n++] = u[k];
+            if (handed_on(m, &w, s, u))
+                continue;
+            if (body && body->type == ATTR_TYPE_COMP)
+                walk_to(&w, comp_at(m, body->comp)->params[0], s.leaf);
+            else if (op_forwards(m, by) || by->op == OP_CONVERT || by->op == OP_TRANSPOSE || by->op == OP_ALL_GATHER ||
+                     by->op == OP_SLICE || by->op == OP_DYNAMIC_SLICE)
+                walk_to(&w, u, s.leaf);
         }
     }
     return false;
@@ -123,36 +164,19 @@ static bool is_forward(const struct instr *in)
 static bool needed_backward(const struct cost_plan *p, instr_id i, int64_t leaf)
 {
     const struct module *m = p->module;
-    struct step {
-        instr_id i;
-        int64_t leaf;
-    } queue[128];
-    int n = 0, at = 0;
-    queue[n++] = (struct step){ i, leaf };
-    while (at < n) {
-        struct step s = queue[at++];
-        const instr_id *u = users_of(&p->users, s.i);
+    struct walk w = { .n = 0 };
+    walk_to(&w, i, leaf);
+    while (w.at < w.n) {
+        struct step s = w.queue[w.at++];
         for (uint32_t k = 0; k < users_count(&p->users, s.i); k++) {
-            const struct instr *by = instr_at(m, u[k]);
-            if (by->op == OP_GET_TUPLE_ELEMENT) {
-                int64_t e = instr_int(by, ATTR_INDEX, 0);
-                int64_t off = shape_leaf_offset(m->ir, instr_at(m, s.i)->shape, e);
-                if (s.leaf < off || s.leaf >= off + shape_get(m->ir, by->shape)->nleaves)
-                    continue;
-                if (n < 128)
-                    queue[n++] = (struct step){ u[k], s.leaf - off };
-                continue;
-            }
-            if (runs_backward(m, by))
+            instr_id u = users_of(&p->users, s.i)[k];
+            const struct instr *by = instr_at(m, u);
+            if (by->op != OP_GET_TUPLE_ELEMENT && runs_backward(m, by))
                 return true;
-            if (by->op == OP_TUPLE) { /* where in it */
-                for (uint32_t o = 0; o < by->noperands; o++)
-                    if (by->operands[o].i == s.i.i && n < 128)
-                        queue[n++] = (struct step){ u[k], s.leaf + shape_leaf_offset(m->ir, by->shape, o) };
+            if (handed_on(m, &w, s, u))
                 continue;
-            }
-            if ((op_forwards(m, by) || p->fused[u[k].i] || by->op == OP_ALL_GATHER) && by->op != OP_TUPLE && n < 128)
-                queue[n++] = (struct step){ u[k], s.leaf };
+            if (op_forwards(m, by) || p->fused[u.i] || by->op == OP_ALL_GATHER)
+                walk_to(&w, u, s.leaf);
         }
     }
     return false;

@@ -237,9 +237,10 @@ static void find_uses(struct liver *l, struct life *f)
 
 /* ---- storage that the caller gives ------------------------------------------------------------------------ */
 
-static bool writes_in_place(const struct instr *in)
+static bool writes_in_place(const struct module *m, const struct instr *in)
 {
-    return in->op == OP_DYNAMIC_UPDATE_SLICE || in->op == OP_SCATTER || in->op == OP_SORT;
+    int64_t into;
+    return updated_by(m, in, &into).i || in->op == OP_SCATTER || in->op == OP_SORT;
 }
 
 /* Whether a kernel made at this position may write into the storage of argument leaf `arg`. */
@@ -253,7 +254,7 @@ static bool free_by(const struct liver *l, const struct life *f, int64_t arg, co
         return true;
     const struct instr *in = at(l, v->instr);
     return old->last == v->made && old->bytes == v->bytes &&
-           (writes_in_place(in) || in->op == OP_WHILE || instr_is_elementwise(l->p->module, v->instr));
+           (writes_in_place(l->p->module, in) || in->op == OP_WHILE || instr_is_elementwise(l->p->module, v->instr));
 }
 
 /* Argument leaf that lives in the storage of result leaf k; -1: none. Bodies carry leaf by leaf. */
@@ -325,7 +326,13 @@ static void share(struct liver *l, struct life *f, instr_id i, uint32_t pos)
                 hand_over(l, f, &f->values[from[k]], &f->values[to[k]], pos);
         return;
     }
-    for (int64_t k = 0; writes_in_place(in) && k < n && k < in->noperands; k++)
+    int64_t into;
+    if (updated_by(p->module, in, &into).i) {
+        if (!p->fused[in->operands[into].i] && nleaves(l, in->operands[into]) == 1)
+            hand_over(l, f, &f->values[leaf_values(l, in->operands[into])[0]], &f->values[to[0]], pos);
+        return;
+    }
+    for (int64_t k = 0; writes_in_place(p->module, in) && k < n && k < in->noperands; k++)
         if (!p->fused[in->operands[k].i] && nleaves(l, in->operands[k]) == 1)
             hand_over(l, f, &f->values[leaf_values(l, in->operands[k])[0]], &f->values[to[k]], pos);
 }

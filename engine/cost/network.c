@@ -205,7 +205,7 @@ static void permute(const struct machine *m, struct shardings *t, const struct c
         return;
     int64_t cells = p->kind == PAIRS_LIST ? p->n : order_get(t, p->from.order)->ndevices, inner = 1;
     int64_t by = max_i64(cells / 128, 1), counted = 0;
-    double per_axis[MACHINE_AXES] = { 0 }, hops = 0;
+    double up[MACHINE_AXES] = { 0 }, down[MACHINE_AXES] = { 0 }, hops = 0; /* links have two directions */
     for (int k = p->axis + 1; p->kind == PAIRS_SHIFT && k < p->from.naxes; k++)
         inner *= p->from.dims[k];
     for (int64_t cell = 0; cell < cells; cell += by) {
@@ -230,13 +230,16 @@ static void permute(const struct machine *m, struct shardings *t, const struct c
         for (int a = 0; a < m->naxes; a++) {
             int64_t size = m->axes[a].size, x = from / m->axes[a].stride % size, y = to / m->axes[a].stride % size;
             int64_t dist = x > y ? x - y : y - x;
-            if (m->axes[a].wrap)
-                dist = min_i64(dist, size - dist);
+            bool rises = y > x;
+            if (m->axes[a].wrap && size - dist < dist) {
+                dist = size - dist;
+                rises = !rises;
+            }
             if (m->axes[a].level < 0)
                 continue;
             if (m->hardware->level[m->axes[a].level].kind == NETWORK_SWITCH)
                 dist = dist > 0;
-            per_axis[a] += (double)dist;
+            *(rises ? &up[a] : &down[a]) += (double)dist;
             here += (double)dist * m->hardware->level[m->axes[a].level].latency.value;
         }
         hops = here > hops ? here : hops;
@@ -244,12 +247,14 @@ static void permute(const struct machine *m, struct shardings *t, const struct c
     }
     for (int a = 0; a < m->naxes && counted > 0; a++) {
         int level = m->axes[a].level;
-        double mean = per_axis[a] / (double)counted;
+        double mean = (up[a] > down[a] ? up[a] : down[a]) / (double)counted;
         if (level < 0 || mean <= 0)
             continue;
         bool torus = m->hardware->level[level].kind == NETWORK_TORUS;
-        /* All devices of a line send `mean` hops along it, half of them each way when they can. */
-        double flows = torus ? mean * (double)m->sharers : 1;
+        /* A device of a line sends `mean` hops in the busier direction, over the links of that direction:
+         * one for each device of a ring, one less of a line. */
+        double links = m->axes[a].wrap ? 1 : 1 - 1 / (double)m->axes[a].size;
+        double flows = torus ? mean / links * (double)m->sharers : 1;
         if (flows < 1)
             flows = 1;
         double tt = bytes * flows / link_bandwidth(m, level, false);

@@ -376,9 +376,63 @@ static bool does_nothing(const struct module *m, const struct instr *in)
            in->op == OP_ASYNC_UPDATE || in->op == OP_COPY_DONE;
 }
 
-/* Bytes that `by` reads of its k-th operand. */
-static int64_t bytes_read(const struct module *m, const struct instr *by, uint32_t k)
+static instr_id through_bitcasts(const struct module *m, instr_id i)
 {
+    for (;;) {
+        const struct instr *in = instr_at(m, i);
+        if ((in->op != OP_BITCAST && in->op != OP_RESHAPE && in->op != OP_COPY) || in->noperands != 1)
+            return i;
+        i = in->operands[0];
+    }
+}
+
+instr_id updated_by(const struct module *m, const struct instr *in, int64_t *into)
+{
+    *into = 0;
+    if (in->op == OP_DYNAMIC_UPDATE_SLICE)
+        return in->operands[1];
+    const struct attr *calls = in->op == OP_FUSION ? instr_attr(in, ATTR_CALLS) : NULL;
+    if (!calls || calls->type != ATTR_TYPE_COMP)
+        return (instr_id){ 0 };
+    const struct instr *root = instr_at(m, through_bitcasts(m, comp_at(m, calls->comp)->root));
+    if (root->op != OP_DYNAMIC_UPDATE_SLICE)
+        return (instr_id){ 0 };
+    const struct instr *old = instr_at(m, through_bitcasts(m, root->operands[0]));
+    *into = old->op == OP_PARAMETER ? instr_param_number(old) : -1;
+    return *into >= 0 && *into < in->noperands ? root->operands[1] : (instr_id){ 0 };
+}
+
+/* Of a fusion's operand: when inside only slices are cut from it, their bytes; -1: it may be read whole. */
+static int64_t sliced_inside(const struct cost_plan *p, const struct instr *by, uint32_t k)
+{
+    const struct module *m = p->module;
+    const struct attr *calls = instr_attr(by, ATTR_CALLS);
+    if (!calls || calls->type != ATTR_TYPE_COMP || k >= comp_at(m, calls->comp)->nparams)
+        return -1;
+    instr_id x = comp_at(m, calls->comp)->params[k];
+    int64_t sum = 0;
+    uint32_t n = users_count(&p->users, x);
+    for (uint32_t u = 0; u < n; u++) {
+        const struct instr *in = instr_at(m, users_of(&p->users, x)[u]);
+        bool cuts = (in->op == OP_SLICE || in->op == OP_DYNAMIC_SLICE || in->op == OP_GATHER) && in->operands[0].i == x.i;
+        if (!cuts)
+            return -1;
+        sum += value_bytes(m, in->shape, false);
+    }
+    return n > 0 ? sum : -1;
+}
+
+/* Bytes that `by` reads of its k-th operand. */
+static int64_t bytes_read(const struct cost_plan *p, const struct instr *by, uint32_t k)
+{
+    const struct module *m = p->module;
+    int64_t into;
+    if (by->op == OP_FUSION) {
+        if (updated_by(m, by, &into).i && into == k)
+            return 0;
+        int64_t part = sliced_inside(p, by, k), whole = max_i64(instr_shape(m, by->operands[k])->bytes, 0);
+        return part >= 0 ? min_i64(part, whole) : whole;
+    }
     if (k == 0 && (by->op == OP_SLICE || by->op == OP_DYNAMIC_SLICE || by->op == OP_GATHER))
         return min_i64(value_bytes(m, by->shape, false), instr_shape(m, by->operands[0])->bytes);
     if (k == 0 && by->op == OP_DYNAMIC_UPDATE_SLICE)
@@ -390,8 +444,10 @@ static int64_t bytes_read(const struct module *m, const struct instr *by, uint32
 
 static int64_t bytes_written(const struct module *m, const struct instr *in)
 {
-    if (in->op == OP_DYNAMIC_UPDATE_SLICE)
-        return max_i64(instr_shape(m, in->operands[1])->bytes, 0);
+    int64_t into;
+    instr_id update = updated_by(m, in, &into);
+    if (update.i)
+        return max_i64(instr_shape(m, update)->bytes, 0);
     if (in->op == OP_SCATTER)
         return max_i64(instr_shape(m, in->operands[in->noperands - 1])->bytes, 0);
     return value_bytes(m, in->shape, false);
@@ -411,7 +467,7 @@ static void reads(struct maker *k, uint32_t root, const struct instr *by)
             }
             continue;
         }
-        int64_t b = bytes_read(p->module, by, o);
+        int64_t b = bytes_read(p, by, o);
         if (k->mark[x.i] != root) {
             k->mark[x.i] = root;
             k->at[x.i] = k->ext.n;
@@ -531,7 +587,7 @@ static void plan_fill(struct cost_plan *p, const struct cost_options *o)
     p->comps = module_call_order(m, false, &p->arena, &p->ncomps);
     find_runs(p);
     p->plain_matrix = o->plain_matrix;
-    if (!o->no_fusion)
+    if (!o->no_fusion && !m->is_scheduled) /* a scheduled dump is fused as its compiler wanted it */
         find_fused(p);
     make_kernels(p);
     plan_schedule(p, o);
@@ -558,13 +614,13 @@ struct cost_plan *cost_plan_new(const struct module *m, const struct program *pr
         return NULL;
     }
     struct cost_plan *p = calloc(1, sizeof *p);
-    if (!p)
-        fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for a plan");
-    p->module = m;
-    p->program = prog;
-    struct fail_frame f;
-    if (guarded(p, o ? o : &plain, &f))
-        return p;
+    struct fail_frame f = { .kind = FAIL_MEMORY, .text = "no memory for a plan" };
+    if (p) {
+        p->module = m;
+        p->program = prog;
+        if (guarded(p, o ? o : &plain, &f))
+            return p;
+    }
     cost_plan_free(p);
     fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
 }

@@ -251,13 +251,13 @@ static bool guarded(struct cost *c, enum overlap overlap, int64_t replica_count,
 struct cost *cost_of(const struct cost_plan *p, const struct machine *m, enum overlap overlap, int64_t replica_count)
 {
     struct cost *c = calloc(1, sizeof *c);
-    if (!c)
-        fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for costs");
-    c->plan = p;
-    c->machine = *m;
-    struct fail_frame f;
-    if (guarded(c, overlap, replica_count, &f))
-        return c;
+    struct fail_frame f = { .kind = FAIL_MEMORY, .text = "no memory for costs" };
+    if (c) {
+        c->plan = p;
+        c->machine = *m;
+        if (guarded(c, overlap, replica_count, &f))
+            return c;
+    }
     cost_free(c);
     fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
 }

@@ -115,8 +115,57 @@ static void copy_one(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss
     copy_row(c->dst + d * size, ds * size, c->src + s * size, ss * size, n, size);
 }
 
+enum { TILE = 32 };
+
+/* Rows run along the result, columns along the operand: in squares, so that what is fetched for one
+ * row is there for the next ones. */
+static void transpose_plane(const struct box *b, int j, char *dst, const char *src, int size)
+{
+    int last = b->rank - 1;
+    int64_t rows = b->dims[j], cols = b->dims[last];
+    for (int64_t i0 = 0; i0 < rows; i0 += TILE)
+        for (int64_t k0 = 0; k0 < cols; k0 += TILE)
+            for (int64_t i = i0; i < min_i64(i0 + TILE, rows); i++)
+                copy_row(dst + (i * b->dst[j] + k0) * size, size,
+                         src + (i + k0 * b->src[last]) * size, b->src[last] * size,
+                         min_i64(TILE, cols - k0), size);
+}
+
+/* A transposition of the last dimension with another one; false: it is none. */
+static bool copy_planes(const struct box *b, char *dst, const char *src, int size)
+{
+    int last = b->rank - 1, j = 0;
+    int64_t index[MAX_RANK] = { 0 };
+    if (b->empty || b->rank < 2 || b->dst[last] != 1 || b->src[last] == 1 || b->dims[last] < TILE)
+        return false;
+    while (j < last && b->src[j] != 1)
+        j++;
+    if (j == last || b->dims[j] < TILE)
+        return false;
+    int64_t d = b->dst0, s = b->src0;
+    for (;;) {
+        transpose_plane(b, j, dst + d * size, src + s * size, size);
+        int i = last - 1;
+        for (; i >= 0; i--) {
+            if (i == j)
+                continue;
+            d += b->dst[i];
+            s += b->src[i];
+            if (++index[i] < b->dims[i])
+                break;
+            d -= b->dst[i] * b->dims[i];
+            s -= b->src[i] * b->dims[i];
+            index[i] = 0;
+        }
+        if (i < 0)
+            return true;
+    }
+}
+
 void box_copy(const struct box *b, void *dst, const void *src, int size)
 {
+    if (copy_planes(b, dst, src, size))
+        return;
     struct copying c = { dst, src, size };
     box_rows(b, copy_one, &c);
 }

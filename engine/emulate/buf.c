@@ -17,16 +17,72 @@ static int class_of(int64_t bytes)
     return c;
 }
 
+/* Large buffers wait in one list for another use: fresh pages cost more than the kernels that fill
+ * them. The device that drops one is often not the one that made it, so the list is nobody's. */
+#define KEEP_LARGE ((int64_t)256 << 20)
+static pthread_mutex_t large_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct buf *large;
+static int64_t large_bytes;
+
+static int64_t room_of(int64_t bytes)
+{
+    return (bytes + HEADER - 1) / HEADER * HEADER;
+}
+
+static struct buf *take_large(int64_t bytes)
+{
+    struct buf *b = NULL;
+    pthread_mutex_lock(&large_lock);
+    for (struct buf **at = &large; *at && !b; at = b ? at : &(*at)->next)
+        if (room_of((*at)->bytes) == room_of(bytes)) {
+            b = *at;
+            *at = b->next;
+            large_bytes -= room_of(b->bytes);
+            break;
+        }
+    pthread_mutex_unlock(&large_lock);
+    return b;
+}
+
+static bool keep_large(struct buf *b)
+{
+    int64_t room = room_of(b->bytes);
+    pthread_mutex_lock(&large_lock);
+    bool fits = large_bytes + room <= KEEP_LARGE;
+    if (fits) {
+        large_bytes += room;
+        b->next = large;
+        large = b;
+    }
+    pthread_mutex_unlock(&large_lock);
+    return fits;
+}
+
+void buf_trim(void)
+{
+    pthread_mutex_lock(&large_lock);
+    struct buf *list = large;
+    large = NULL;
+    large_bytes = 0;
+    pthread_mutex_unlock(&large_lock);
+    for (struct buf *next; list; list = next) {
+        next = list->next;
+        free(list);
+    }
+}
+
 struct buf *buf_new(struct pool *p, int64_t bytes)
 {
     int c = class_of(bytes);
-    struct buf *b = NULL;
-    if (c < POOL_CLASSES && p->free[c]) {
+    struct buf *b = c < POOL_CLASSES ? NULL : take_large(bytes);
+    if (b) {
+        /* as it was */
+    } else if (c < POOL_CLASSES && p->free[c]) {
         b = p->free[c];
         p->free[c] = b->next;
     } else {
         size_t room = c < POOL_CLASSES ? (size_t)1 << (c + SMALLEST)
-                                       : ((size_t)bytes + HEADER - 1) / HEADER * HEADER;
+                                       : (size_t)room_of(bytes);
         b = fail_allocation_due() ? NULL : aligned_alloc(HEADER, HEADER + room);
         if (!b)
             fail_raise(FAIL_MEMORY, __FILE__, __LINE__,
@@ -74,7 +130,7 @@ void buf_drop(struct pool *p, struct buf *b)
     if (b->klass >= 0 && p) {
         b->next = p->free[b->klass];
         p->free[b->klass] = b;
-    } else {
+    } else if (b->klass != -1 || !keep_large(b)) {
         free(b);
     }
 }

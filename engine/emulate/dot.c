@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <semaphore.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -290,6 +291,20 @@ static void poison_dot(const struct step *s, uint8_t *const *pout, const uint8_t
         poison_side(&p->rhs, &s->lin[1], pin[1], false, p, pout[0]);
 }
 
+/* Products of short integers are exact in floats while their sum is below 2^24 (f32) or 2^53: then
+ * BLAS multiplies them. None: they are not. */
+static struct elem exact_float(struct elem a, struct elem b, struct elem out, int64_t k)
+{
+    struct elem none = { 0 };
+    int bits = dtype_bits(a.t) - (dtype_kind(a.t) == DTYPE_KIND_SIGNED) + dtype_bits(b.t) -
+               (dtype_kind(b.t) == DTYPE_KIND_SIGNED);
+    if (!ct_is_int(a.ct) || !ct_is_int(b.ct) || (out.ct != CT_S32 && out.ct != CT_S64) || bits > 32 ||
+        k <= 0 || k > (int64_t)1 << 20)
+        return none;
+    double most = ldexp((double)k, bits);
+    return elem_of(most <= 0x1p24 ? DTYPE_F32 : DTYPE_F64, EMU_FLOAT);
+}
+
 bool lower_dot(struct lowering *l)
 {
     struct step *s = l->step;
@@ -309,6 +324,9 @@ bool lower_dot(struct lowering *l)
     for (int k = 0; k < dd.nrhs_free; k++)
         p->n *= b->dims[dd.rhs_free[k]];
     p->acc = accumulator_of(s->lout[0].elem);
+    struct elem exact = exact_float(s->lin[0].elem, s->lin[1].elem, s->lout[0].elem, p->k);
+    if (exact.size)
+        p->acc = exact;
     prepare_side(l, &p->lhs, a, s->lin[0].elem, p->acc, dd.nbatch, dd.lhs_batch, dd.nlhs_free,
                  dd.lhs_free, dd.ncontract, dd.lhs_contract);
     prepare_side(l, &p->rhs, b, s->lin[1].elem, p->acc, dd.nbatch, dd.rhs_batch, dd.ncontract,

@@ -227,8 +227,9 @@ static bool loop_limit(struct run *r, struct device *dev, const struct step *s)
     if (atomic_fetch_add_explicit(&r->loops, 1, memory_order_relaxed) + 1 <= r->max_loops)
         return false;
     run_fail(r, s->instr,
-             "loop still runs after %" PRId64 " turns of all loops and devices together",
-             r->max_loops);
+             "loop of device %" PRId64 " still runs after %" PRId64
+             " turns of all loops and devices together",
+             dev->id, r->max_loops);
     return true;
 }
 

@@ -85,6 +85,15 @@ void ring_from_floats(enum dtype t, const void *in, int64_t *out, int64_t n); /*
 /* ---- elementwise kernels -----------------------------------------------------------------------
  */
 
+/* In front of a loop whose turns are independent even where out is one of in: element by element. */
+#if defined(__clang__)
+#define SAME_PLACE _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define SAME_PLACE _Pragma("GCC ivdep")
+#else
+#define SAME_PLACE
+#endif
+
 /* An elementwise operation over n contiguous elements. out may be one of in. */
 struct ew;
 typedef void (*ew_fn)(const struct ew *e, void *out, const void *const *in, int64_t n);
@@ -221,6 +230,7 @@ static inline bool buf_alone(struct buf *b)
     return atomic_load_explicit(&b->refs, memory_order_acquire) == 1;
 }
 void pool_free(struct pool *p);
+void buf_trim(void); /* large buffers that wait for another use go back to the system */
 
 /* ---- plans --------------------------------------------------------------------------------------
  */

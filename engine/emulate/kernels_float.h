@@ -7,6 +7,7 @@
         (void)e;                                                                         \
         T *r = out;                                                                      \
         const T *a = in[0];                                                              \
+        SAME_PLACE                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                \
             T x = a[i];                                                                  \
             r[i] = expr;                                                                 \
@@ -18,6 +19,7 @@
         (void)e;                                                                         \
         T *r = out;                                                                      \
         const T *a = in[0], *b = in[1];                                                  \
+        SAME_PLACE                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                \
             T x = a[i], y = b[i];                                                        \
             r[i] = expr;                                                                 \

@@ -14,6 +14,7 @@ static inline U N(mask)(const struct ew *e)
         (void)e;                                                                         \
         T *r = out;                                                                      \
         const T *a = in[0];                                                              \
+        SAME_PLACE                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                \
             T x = a[i];                                                                  \
             r[i] = (T)(expr);                                                            \
@@ -25,6 +26,7 @@ static inline U N(mask)(const struct ew *e)
         (void)e;                                                                         \
         T *r = out;                                                                      \
         const T *a = in[0], *b = in[1];                                                  \
+        SAME_PLACE                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                \
             T x = a[i], y = b[i];                                                        \
             r[i] = (T)(expr);                                                            \

@@ -316,6 +316,8 @@ static void run_matrix(const struct step *s, struct work *t, int64_t q, void *co
         break;
     case TRSM:
         load_all(e, in[1], q * p->b_rows * p->b_cols, t->v, p->b_rows * p->b_cols);
+        for (int64_t j = 0; s->nin == 3 && j < p->b_rows * p->b_cols; j++)
+            t->v[j] *= load(e, in[2], 0); /* alpha */
         solve(p, t->a, t->v);
         store_all(e, out[0], q * p->b_rows * p->b_cols, t->v, p->b_rows * p->b_cols);
         return;
@@ -332,8 +334,9 @@ static void mix_matrix(const struct step *s, int64_t q, void *const *out, const 
     const struct lapack *p = s->p;
     uint64_t h = (uint64_t)p->what + 5;
     for (uint32_t k = 0; k < s->nin; k++) {
-        int64_t n = s->lin[k].bytes / p->batch;
-        h = hash_bytes((const char *)in[k] + q * n, (size_t)n, h);
+        bool whole = k == 2; /* trsm's alpha belongs to every matrix */
+        int64_t n = s->lin[k].bytes / (whole ? 1 : p->batch);
+        h = hash_bytes((const char *)in[k] + (whole ? 0 : q * n), (size_t)n, h);
     }
     for (uint32_t k = 0; k < s->nout; k++) {
         int64_t n = s->lout[k].count / p->batch;
@@ -373,8 +376,9 @@ static void poison_lapack(const struct step *s, uint8_t *const *pout, const uint
     for (int64_t q = 0; q < p->batch; q++) {
         bool bad = false;
         for (uint32_t k = 0; k < s->nin && !bad; k++) {
-            int64_t n = s->lin[k].count / p->batch;
-            bad = pin[k] && memchr(pin[k] + q * n, 1, (size_t)n);
+            bool whole = k == 2;
+            int64_t n = s->lin[k].count / (whole ? 1 : p->batch);
+            bad = pin[k] && memchr(pin[k] + (whole ? 0 : q * n), 1, (size_t)n);
         }
         for (uint32_t k = 0; k < s->nout && bad; k++) {
             int64_t n = s->lout[k].count / p->batch;
@@ -408,8 +412,10 @@ bool lower_lapack(struct lowering *l, const char *target)
     struct lapack *p = ARENA_NEW(l->a, struct lapack);
     const struct shape *a = operand_shape(l, 0);
     if (!routine_of(target, &p->what) || a->kind != SHAPE_ARRAY || a->rank < 2 ||
-        s->nout != results[p->what] || s->nin != operands[p->what])
+        s->nout != results[p->what] || (s->nin != operands[p->what] && !(p->what == TRSM && s->nin == 3)))
         return lower_missing(l, "this form");
+    if (p->what == TRSM && !is_ring(s->lin[0].elem) && !letter(l, "side"))
+        return lower_missing(l, "this form without side, uplo, trans_x and diag in its backend_config");
     p->m = a->dims[a->rank - 2];
     p->n = a->dims[a->rank - 1];
     p->batch = 1;

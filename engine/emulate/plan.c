@@ -699,6 +699,7 @@ void plan_free(struct plan *p)
         buf_drop(&p->pool, p->consts.v[k].buf);
     }
     pool_free(&p->pool);
+    buf_trim();
     arena_free(&p->arena);
     free(p);
 }

@@ -1,5 +1,6 @@
 /* Small computations over scalars (reducers, comparators, map), run over strips of lanes at once.
  */
+#include "base/fail.h"
 #include "emulate/ew.h"
 
 #include <string.h>
@@ -139,28 +140,52 @@ static bool build_instr(struct building *b, instr_id id, struct names args, cons
     }
 }
 
+/* Its operands' names into of; false: one is not built yet. */
+static bool operands_built(const struct instr *i, const struct map *where, const struct names *all, struct names *of)
+{
+    for (uint32_t o = 0; o < i->noperands; o++) {
+        uint64_t at;
+        if (!map_get(where, i->operands[o].i, &at))
+            return false;
+        of[o] = all[at];
+    }
+    return true;
+}
+
+/* A pass over the list is enough where operands stand first. Inlining puts a callee's instructions
+ * behind the root: then further passes take what was not ready. */
 static bool build(struct building *b, comp_id c, struct names args, struct names *out)
 {
     const struct computation *comp = comp_at(b->m, c);
     struct map where;
     map_init(&where, b->a);
     struct names *all = ARENA_ARRAY(b->a, struct names, comp->ninstrs);
-    for (uint32_t k = 0; k < comp->ninstrs; k++) {
-        instr_id id = comp->instrs[k];
-        const struct instr *i = instr_at(b->m, id);
-        struct names *of = ARENA_ARRAY(b->a, struct names, i->noperands + 1);
-        for (uint32_t o = 0; o < i->noperands; o++) {
-            uint64_t at;
-            if (!map_get(&where, i->operands[o].i, &at))
-                return cannot(b, id);
-            of[o] = all[at];
+    uint32_t left = comp->ninstrs;
+    while (left) {
+        uint32_t before = left;
+        instr_id stuck = { 0 };
+        for (uint32_t k = 0; k < comp->ninstrs; k++) {
+            instr_id id = comp->instrs[k];
+            const struct instr *i = instr_at(b->m, id);
+            uint64_t done;
+            if (map_get(&where, id.i, &done))
+                continue;
+            struct names *of = ARENA_ARRAY(b->a, struct names, i->noperands + 1);
+            if (!operands_built(i, &where, all, of)) {
+                stuck = id;
+                continue;
+            }
+            if (!build_instr(b, id, args, of, &all[k]))
+                return false;
+            map_put(&where, id.i, k);
+            left--;
         }
-        if (!build_instr(b, id, args, of, &all[k]))
-            return false;
-        map_put(&where, id.i, k);
-        if (id.i == comp->root.i)
-            *out = all[k];
+        if (left == before)
+            return cannot(b, stuck);
     }
+    uint64_t root;
+    INVARIANT(map_get(&where, comp->root.i, &root), "a computation without its root");
+    *out = all[root];
     return true;
 }
 

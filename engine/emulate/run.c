@@ -86,9 +86,12 @@ bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64
     char text[64] = "more than can be counted";
     if (known)
         snprintf(text, sizeof text, "%.1f GB of memory", (double)need / 1e9);
-    return diag_error(d, NULL, nowhere,
-                      "running this on %" PRId64 " devices needs %s, the limit is %.1f GB",
-                      b ? b->ndevices : a->ndevices, text, (double)limit / 1e9);
+    const char *former = diag_stage(d, "memory");
+    (void)diag_error(d, NULL, nowhere,
+                     "running this on %" PRId64 " devices needs %s, the limit is %.1f GB",
+                     b ? b->ndevices : a->ndevices, text, (double)limit / 1e9);
+    diag_stage(d, former);
+    return false;
 }
 
 static bool check_inputs(const struct plan *p, const struct tensor *in, int64_t nin, struct diag *d)

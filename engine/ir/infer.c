@@ -221,6 +221,43 @@ bool rule_unary(struct rule *r)
     return need_array(r, 0) && check_unary_type(r) && give_shape(r, operand_id(r, 0));
 }
 
+bool rule_reduce_precision(struct rule *r)
+{
+    if (!need_attr(r, ATTR_EXPONENT_BITS) || !need_attr(r, ATTR_MANTISSA_BITS))
+        return false;
+    int64_t e = instr_int(r->in, ATTR_EXPONENT_BITS, 0), m = instr_int(r->in, ATTR_MANTISSA_BITS, 0);
+    if (e < 1 || m < 0)
+        return bad(r, "exponent_bits=%" PRId64 ", mantissa_bits=%" PRId64 ": at least 1 exponent bit and 0 "
+                   "mantissa bits are needed", e, m);
+    return rule_unary(r);
+}
+
+bool rule_custom_call(struct rule *r)
+{
+    return need_attr(r, ATTR_CUSTOM_CALL_TARGET);
+}
+
+static bool need_word(const struct rule *r, enum attr_key k, int n, const char *const *words, const char *list)
+{
+    const struct attr *a = instr_attr(r->in, k);
+    for (int w = 0; a && w < n; w++)
+        if (instr_is(r->m, r->in, k, words[w]))
+            return true;
+    return !a || bad(r, "%s=%s is none of %s", attr_name(k), name_text(r->ir, a->name), list);
+}
+
+bool rule_rng_bit_generator(struct rule *r)
+{
+    static const char *const known[] = { "rng_default", "rng_three_fry", "rng_philox" };
+    return need_word(r, ATTR_RNG_ALGORITHM, COUNTOF(known), known, "rng_default, rng_three_fry, rng_philox");
+}
+
+bool need_transpose_word(const struct rule *r)
+{
+    static const char *const known[] = { "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT" };
+    return need_word(r, ATTR_TRANSPOSE_A, COUNTOF(known), known, "NO_TRANSPOSE, TRANSPOSE, ADJOINT");
+}
+
 static enum dtype real_part(enum dtype t)
 {
     return t == DTYPE_C64 ? DTYPE_F32 : t == DTYPE_C128 ? DTYPE_F64 : t;
@@ -411,8 +448,8 @@ bool rule_iota(struct rule *r)
         return bad(r, "the result must have at least one dimension");
     if (r->declared->dtype == DTYPE_PRED)
         return bad(r, "the result cannot be pred");
-    if (!instr_attr(r->in, ATTR_IOTA_DIMENSION) && r->declared->rank > 1)
-        return need_attr(r, ATTR_IOTA_DIMENSION);
+    if (!need_attr(r, ATTR_IOTA_DIMENSION))
+        return false;
     int64_t d = instr_int(r->in, ATTR_IOTA_DIMENSION, 0);
     if (d < 0 || d >= r->declared->rank)
         return bad(r, "iota_dimension=%" PRId64 ", but the result has rank %d", d,

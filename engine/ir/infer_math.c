@@ -348,7 +348,7 @@ bool rule_cholesky(struct rule *r)
 
 bool rule_triangular_solve(struct rule *r)
 {
-    if (!need_square(r, 0) || !need_array(r, 1))
+    if (!need_square(r, 0) || !need_array(r, 1) || !need_transpose_word(r))
         return false;
     const struct shape *a = operand(r, 0), *b = operand(r, 1);
     bool left = instr_bool(r->in, ATTR_LEFT_SIDE, false);
@@ -468,7 +468,11 @@ bool rule_get_dimension_size(struct rule *r)
 
 bool rule_set_dimension_size(struct rule *r)
 {
-    return need_size_dim(r) && need_integer(r, 1) && give_shape(r, operand_id(r, 0));
+    if (!need_size_dim(r) || !need_integer(r, 1))
+        return false;
+    if (operand(r, 1)->rank)
+        return bad(r, "the size must be a scalar, not %s", shown(r, operand_id(r, 1)));
+    return give_shape(r, operand_id(r, 0));
 }
 
 bool rule_topk(struct rule *r)

@@ -375,9 +375,8 @@ static void run_align(struct inc *c)
     p->time = (struct prop_time){ 4, 0, 0, 0 };
     align_groups(p);
     unload(c, &c->reads);
-    struct id_list all = c->reads; /* forks make lists of their own */
-    for (uint32_t k = 0; k < all.n; k++)
-        inc_replace(c, all.v[k], key, key + 1);
+    struct id_list all = { arena_copy(c->tmp, c->reads.v, c->reads.n, sizeof(instr_id)), c->reads.n, c->reads.n };
+    inc_take_log(c, &all, key, key + 1); /* forks make lists of their own */
 }
 
 /* P-86 to P-89, on root and parameters as the sweeps left them. */
@@ -395,9 +394,8 @@ static void run_end(struct inc *c)
     p->time = t;
     restore_boundary(p);
     unload(c, &c->reads);
-    struct id_list all = c->reads; /* forks make lists of their own */
-    for (uint32_t k = 0; k < all.n; k++)
-        inc_replace(c, all.v[k], key_of(t), UINT64_MAX);
+    struct id_list all = { arena_copy(c->tmp, c->reads.v, c->reads.n, sizeof(instr_id)), c->reads.n, c->reads.n };
+    inc_take_log(c, &all, key_of(t), UINT64_MAX); /* forks make lists of their own */
 }
 
 /* ---- the result ------------------------------------------------------------------------------------------- */

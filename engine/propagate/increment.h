@@ -104,6 +104,8 @@ bool inc_fits(const struct pass *p);
 struct fork *inc_fork(struct inc *c, instr_id i, uint64_t key);
 /* Puts those of the log that are i's in place of what the new history has for i at times [from, to). */
 void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key);
+/* The same for all of a list, of which the log has all writes in [from, to). Sorts both. */
+void inc_take_log(struct inc *c, struct id_list *l, uint64_t from_key, uint64_t to_key);
 /* Marks all slots that read i, or whose bits its writes set, from time key on. */
 void inc_examine_readers(struct inc *c, instr_id i, uint64_t key);
 

@@ -135,13 +135,12 @@ static int by_instr_of_log(const void *a, const void *b)
     return time_compare(x->write.time, y->write.time, true);
 }
 
-/* The log has what is written on each of l before the first sweep. */
-static void take_log(struct inc *c, const struct id_list *l)
+void inc_take_log(struct inc *c, struct id_list *l, uint64_t from_key, uint64_t to_key)
 {
     struct pass *p = c->p;
     struct log_entry *all = p->log.v;
     int64_t n = p->log.n, k = 0;
-    uint64_t sweeps = key_of((struct prop_time){ 0, 1, 0, 0 });
+    qsort(l->v, l->n, sizeof *l->v, by_id);
     if (n > 1)
         qsort(all, (size_t)n, sizeof *all, by_instr_of_log);
     for (uint32_t j = 0; j < l->n; j++) {
@@ -150,9 +149,7 @@ static void take_log(struct inc *c, const struct id_list *l)
             k++;
         p->log.v = all + from;
         p->log.n = k - from;
-        inc_replace(c, l->v[j], 0, sweeps);
-        if (p->provided[l->v[j].i] != c->old_provided[l->v[j].i])
-            (void)inc_fork(c, l->v[j], 0);
+        inc_replace(c, l->v[j], from_key, to_key);
     }
     p->log.v = all;
     p->log.n = 0;
@@ -177,7 +174,11 @@ bool inc_edit(struct inc *c, int n, const struct prop_edit *edits)
     qsort(list.v, list.n, sizeof *list.v, by_id);
     p->log.n = 0;
     bool ok = setup_again(p, &list);
-    if (ok)
-        take_log(c, &list);
-    return ok;
+    if (!ok)
+        return false;
+    inc_take_log(c, &list, 0, key_of((struct prop_time){ 0, 1, 0, 0 }));
+    for (uint32_t k = 0; k < list.n; k++)
+        if (p->provided[list.v[k].i] != c->old_provided[list.v[k].i])
+            (void)inc_fork(c, list.v[k], 0);
+    return true;
 }

@@ -308,6 +308,8 @@ bool mskip_group(struct mlir *r, const char **text, uint32_t *len);
 /* ---- reading ---- */
 bool mlir_op(struct mlir *r);
 bool mlir_op_tail(struct mlir *r, struct mop *op, const struct mframe *f);
+/* A type as MLIR writes it, for messages. */
+const char *mtype_text(struct mlir *r, shape_id id);
 bool mlir_type(struct mlir *r, shape_id *out);
 bool mlir_dict(struct mlir *r, char close); /* into r->attrs; behind the opening brace */
 bool mlir_loc(struct mlir *r, const char **text, uint32_t *len); /* optional loc(...) */

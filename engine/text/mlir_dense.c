@@ -275,8 +275,8 @@ static bool blob(struct mlir *r, const char *p, const char *end, shape_id shape,
     }
     int64_t want;
     if (!mul_ok(size, s->count, &want) || want != n)
-        return MFAIL(r, at, (size_t)(end - at + 1), "%" PRId64 " bytes for %" PRId64 " elements of %" PRId64, n,
-                     s->count, size);
+        return MFAIL(r, at, (size_t)(end - at + 1), "%" PRId64 " bytes for %s: %" PRId64 " elements of %" PRId64 " bytes each",
+                     n, mtype_text(r, shape), s->count, size);
     *out = mconst_value(r, shape, false, bytes, false);
     return true;
 }
@@ -325,8 +325,8 @@ static bool read_dense(struct mlir *r, const char *p, const char *end, shape_id 
     }
     /* An element takes at least two bytes of text: no shape larger than the text is believed. */
     if (s->count > end - p)
-        return MFAIL(r, p, (size_t)(end - p), "this constant has fewer elements than its shape (%" PRId64 ")",
-                     s->count);
+        return MFAIL(r, p, (size_t)(end - p), "this constant has fewer elements than its shape, %s (%" PRId64 ")",
+                     mtype_text(r, shape), s->count);
     int64_t size = dtype_bytes(s->dtype);
     char *data = ARENA_ARRAY(&r->tmp, char, s->count * size + 16);
     if (!element_list(r, p, end, s, data))

@@ -456,7 +456,9 @@ static bool emit_call(struct mlir *r, struct mop *op, const instr_id *v)
                      f->nresults, op->noperands, op->nresults);
     for (uint32_t k = 0; k < f->nargs; k++)
         if (!shape_same(r->c, mval(r, f->body->arg0 + k)->shape, mval(r, op->operands[k])->shape))
-            return MFAIL(r, op->at, op->nat, "argument %u of '@%.*s' has another type", k, (int)n, name);
+            return MFAIL(r, op->at, op->nat, "argument %u of '@%.*s' is a %s, but the function takes a %s", k, (int)n,
+                         name, mtype_text(r, mval(r, op->operands[k])->shape),
+                         mtype_text(r, mval(r, f->body->arg0 + k)->shape));
     mnum_add(r, attr_comp(ATTR_TO_APPLY, f->comp));
     mspread(r, memit(r, OP_CALL, result_shape(r, op), op->noperands, v, (int)r->out.n, r->out.v), op);
     return true;

@@ -3,6 +3,7 @@
  * HLO's computations are closed: a loop carries what its regions use from outside at the end of its
  * tuple, a branch gets it as its operand, and constants are made again inside. */
 #include "text/mlir.h"
+#include "text/unique.h"
 
 #include <stdio.h>
 
@@ -425,7 +426,8 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
                      f->nresults);
     for (uint32_t k = 0; k < f->nresults; k++)
         if (!shape_same(r->c, mval(r, ret->operands[k])->shape, f->results[k]))
-            return MFAIL(r, ret->at, ret->nat, "returned value %u has another type than the function's result", k);
+            return MFAIL(r, ret->at, ret->nat, "returned value %u is a %s, but the function's result a %s",
+                         k, mtype_text(r, mval(r, ret->operands[k])->shape), mtype_text(r, f->results[k]));
     find_live(r, f->body);
     for (int64_t i = 0; i < f->nclosed; i++) {
         struct mregion *g = f->closed[i];
@@ -628,6 +630,7 @@ bool mlir_lower(struct mlir *r)
     if (!header(r, f))
         return false;
     module_unique_channels(r->m);
+    names_make_unique(r->m); /* two regions may both say %iterArg, one HLO module not */
     if (r->saw_sdy)
         diag_note(r->d, NULL, (struct span){ 0, 0 }, "shardings are propagated here by GSPMD's rules; JAX since 0.7 "
                   "uses Shardy's");

@@ -259,6 +259,40 @@ bool mop_take_arrow(struct mlir *r)
     return true;
 }
 
+/* A type as MLIR writes it, for messages. */
+const char *mtype_text(struct mlir *r, shape_id id)
+{
+    const struct shape *s = shape_get(r->c, id);
+    struct str t = STR_IN(&r->tmp);
+    if (s->kind == SHAPE_ARRAY) {
+        str_adds(&t, "tensor<");
+        for (int d = 0; d < s->rank; d++)
+            str_addf(&t, "%" PRId64 "x", s->dims[d]);
+        const char *n = dtype_name(s->dtype);
+        enum dtype_kind k = dtype_kind(s->dtype);
+        if (s->dtype == DTYPE_PRED)
+            str_adds(&t, "i1");
+        else if (s->dtype == DTYPE_C64 || s->dtype == DTYPE_C128)
+            str_adds(&t, s->dtype == DTYPE_C64 ? "complex<f32>" : "complex<f64>");
+        else
+            str_addf(&t, "%s%s", k == DTYPE_KIND_SIGNED ? "i" : k == DTYPE_KIND_UNSIGNED ? "ui" : "",
+                     n + (k == DTYPE_KIND_SIGNED || k == DTYPE_KIND_UNSIGNED));
+        str_addc(&t, '>');
+    } else {
+        shape_print(r->c, id, false, &t);
+    }
+    return str_text(&t);
+}
+
+/* `op %a, %b : T`: T is the type of the result and of every operand; only these differ. */
+static bool one_type_for_all(const struct mlir *r, const struct mop *op, shape_id t)
+{
+    return op->kind == M_HLO && op->hlo != OP_COMPLEX && op->hlo != OP_TUPLE && op->hlo != OP_SELECT &&
+           op->hlo != OP_CLAMP && op->hlo != OP_AFTER_ALL && shape_get(r->c, t)->kind == SHAPE_ARRAY &&
+           op_min_operands((enum op_kind)op->hlo) >= 1 && op_max_operands((enum op_kind)op->hlo) <= 2 &&
+           op_max_operands((enum op_kind)op->hlo) == op_min_operands((enum op_kind)op->hlo);
+}
+
 static bool check_operand_types(struct mlir *r, const struct mop *op, int64_t n, const char *at)
 {
     if (n != op->noperands)
@@ -267,10 +301,8 @@ static bool check_operand_types(struct mlir *r, const struct mop *op, int64_t n,
         shape_id have = mval(r, op->operands[i])->shape;
         if (shape_same(r->c, have, r->shapes.v[i]))
             continue;
-        struct str s = STR_IN(&r->tmp);
-        shape_print(r->c, have, false, &s);
-        return MFAIL(r, at, 1, "operand %" PRId64 " has another type here than where it is defined (%s)", i,
-                     str_text(&s));
+        return MFAIL(r, at, 1, "operand %" PRId64 " has another type here, %s, than where it is defined (%s)", i,
+                     mtype_text(r, r->shapes.v[i]), mtype_text(r, have));
     }
     return true;
 }
@@ -310,8 +342,17 @@ static bool read_types(struct mlir *r, struct mop *op)
     int64_t named = 0;
     for (int i = 0; i < r->nresults; i++)
         named += r->results[i].count;
+    if (op->kind == M_RETURN && nin && nin == op->noperands && !check_operand_types(r, op, nin, at))
+        return false;
     if (op->kind == M_RETURN || op->kind == M_GROUP || named == 0)
         return true;
+    if (nin == 1 && named == 1 && op->noperands && one_type_for_all(r, op, r->shapes.v[0])) {
+        while (r->shapes.n < op->noperands)
+            vec_push(&r->tmp, &r->shapes, r->shapes.v[0]);
+        if (!check_operand_types(r, op, op->noperands, at))
+            return false;
+        return define_results(r, op, 1, r->shapes.v);
+    }
     if (op->noperands && nin > 1 && nin == op->noperands && !check_operand_types(r, op, nin, at))
         return false;
     if (named == nin)

@@ -386,6 +386,32 @@ static sharding_id to_sharding(struct mlir *r, const struct sdy *s)
 
 /* ---- from attributes --------------------------------------------------------------------------- */
 
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* What stands in an MLIR string: \22 is a quote, \0A the end of a line. */
+static const char *unescaped(struct mlir *r, const char *p, uint32_t *n)
+{
+    if (!memchr(p, '\\', *n))
+        return p;
+    struct str s = STR_IN(&r->m->arena);
+    for (uint32_t i = 0; i < *n; i++) {
+        char c = p[i];
+        if (c == '\\' && i + 2 < *n && hex_digit(p[i + 1]) >= 0 && hex_digit(p[i + 2]) >= 0) {
+            c = (char)(hex_digit(p[i + 1]) * 16 + hex_digit(p[i + 2]));
+            i += 2;
+        } else if (c == '\\' && i + 1 < *n) {
+            c = p[++i];
+        }
+        str_addc(&s, c);
+    }
+    *n = (uint32_t)s.n;
+    return str_text(&s);
+}
+
 static bool parse_string(struct mlir *r, const struct mattr *a, shape_id shape, sharding_id *out,
                          const struct sharding_note **note)
 {
@@ -395,13 +421,15 @@ static bool parse_string(struct mlir *r, const struct mattr *a, shape_id shape, 
         return MFAIL(r, a->val ? a->val : a->key, 1, "expected a sharding in quotes");
     struct sharding_note *keep = ARENA_NEW(&r->m->arena, struct sharding_note);
     size_t used = 0;
-    if (!sharding_parse(r->c->shardings, &r->m->arena, r->src, (uint32_t)(text - r->base), text, n, &used,
+    uint32_t off = (uint32_t)(text - r->base);
+    text = unescaped(r, text, &n);
+    if (!sharding_parse(r->c->shardings, &r->m->arena, r->src, off, text, n, &used,
                         out, keep, r->d)) {
         r->nerrors++;
         return false;
     }
     if (used != n)
-        return MFAIL(r, text + used, 1, "unexpected text behind the sharding");
+        return MFAIL(r, r->base + off + used, 1, "unexpected text behind the sharding");
     const struct shape *s = shape_get(r->c, shape);
     const struct sharding *h = sharding_get(r->c->shardings, *out);
     if (s->kind == SHAPE_TUPLE && h->kind != SHARDING_TUPLE)

@@ -94,7 +94,8 @@ END {
     say("T4a", "parameters round to what is printed (2^30)" (wrong ? "; not:" wrong : ""), wrong == "",
         "table 5: with norms, depthwise kernels and the output layer 6.478; the matrices alone are 6.469, as printed")
     x = s["t2_64B_16x32"]; if (s["t2_64B_32x64"] > x) x = s["t2_64B_32x64"]
-    say("T4b", sprintf("64B: step time from 128 to 2048 devices at equal work a device: %+.0f %% (tolerance 15; paper 10)", 100 * (x / s["t2_64B_8x16"] - 1)), near(x / s["t2_64B_8x16"], 0.9, 1.15))
+    say("T4b", sprintf("64B: step time from 128 to 2048 devices at equal work a device: %+.0f %% (tolerance 10; paper 10)", 100 * (x / s["t2_64B_8x16"] - 1)), near(x / s["t2_64B_8x16"], 0.9, 1.1),
+        "on 512 devices a slice of 16 by 16 chips has no rings, and its y of 32 cores is a whole line of 16")
     x = 100 * (s["t2_256B_32x64"] / s["t2_64B_32x64"] - 1); say("T4c", sprintf("64B to 256B, deeper: %+.0f %% (paper 7, tolerance 2 to 12)", x), near(x, 2, 12))
     x = 100 * (s["t2_512B_32x64"] / s["t2_256B_32x64"] - 1); say("T4d", sprintf("256B to 512B: %+.0f %% (paper 13, tolerance 5 to 20)", x), near(x, 5, 20))
     say("T4e", sprintf("1T is more efficient than 512B: %.0f > %.0f %%", u["t2_1T_32x64"], u["t2_512B_32x64"]), u["t2_1T_32x64"] > u["t2_512B_32x64"])
@@ -124,6 +125,9 @@ END {
     x = peak["t6_577B"] / peak["t6_10B"]; say("T8d", sprintf("memory is flat: x %.2f (0.9 to 1.15)", x), near(x, 0.9, 1.15))
     low = 1e9; high = 0; for (k = 1; k <= n; k++) if (table[order[k]] == 7) { v = s[order[k]]; if (v < low) low = v; if (v > high) high = v }
     say("T9", sprintf("33B to 804B: step times within %.0f %% (paper 14, tolerance 20)", 100 * (high / low - 1)), high / low <= 1.2)
+    low = 1e9; high = 0; for (k = 1; k <= n; k++) if (table[order[k]] == 7) { v = peak[order[k]]; if (v < low) low = v; if (v > high) high = v }
+    say("T9b", sprintf("33B to 804B: largest over smallest peak %.2f (paper 1.52, tolerance 1.7)", high / low), high / low <= 1.7,
+        "sequence, k and capacity of this table are guesses (models/paper); 33B holds a quarter of its weights a device")
     x = s["t8_1x1"] / s["t8_1x16"]; say("T10a", sprintf("speed-up on 16 spatial partitions %.1f (paper 15.7, tolerance 13 to 16.5)", x), near(x, 13, 16.5),
         "XLA gathers operands of the three up-convolutions gradients over `spatial`, and the halo work of 16 slices of 8 rows grows; the U-Net of the dump is a guess")
     say("T10b", "memory falls with the partitions", peak["t8_1x1"] > peak["t8_1x2"] && peak["t8_1x2"] > peak["t8_1x4"] && peak["t8_1x4"] > peak["t8_1x8"] && peak["t8_1x8"] > peak["t8_1x16"])

@@ -11,7 +11,7 @@ tab=$(printf '\t')
 field() { # first number behind a key in a line of JSON
     printf '%s\n' "$1" | sed -n "s/^.*\"$2\":\\([-+0-9.e]*\\)[,}].*\$/\\1/p" | head -1
 }
-grep -v '^#' "$here/rows.tsv" | while IFS=$tab read -r row table mesh devices layers batch stages micro rounds rest; do
+grep -v '^#' "$here/rows.tsv" | while IFS=$tab read -r row _ mesh _ _ _ stages micro rounds _; do
     case " $* " in "  " | *" $row "*) ;; *) continue ;; esac
     out=$("$gspmd" -q -n --json -c "set passes=full; mesh $mesh; hardware tpu-v3${calibration:+ calibration=$calibration}; memory; comms; cost" \
         "$root/models/paper/$row.hlo.gz")

@@ -164,8 +164,9 @@ int main(void)
             "r = f32[512,512] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={1}", flops, one);
     product("bf16", "bf16[512,512]",
             "r = bf16[512,512] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}", flops, one);
-    product("s8", "s8[512,512]",
-            "r = s8[512,512] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}", flops, one);
+    product("s8, and back to s8", "s8[512,512]",
+            "d = s32[512,512] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n r = s8[512,512] convert(d)",
+            flops, one);
     product("16 of [128,128], batched", "f32[16,128,128]",
             "r = f32[16,128,128] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
             "rhs_contracting_dims={1}",

@@ -14,12 +14,19 @@ milliseconds() { # best of ten runs of a command, whole process
     echo "$((best / 100)).$(printf %02d $((best % 100)))"
 }
 echo "start to prompt and quit: $(milliseconds "$build/gspmd" -q -n -c quit) ms (bar 50)"
+echo "1,024 devices of the MLP, run and verified: $(milliseconds "$build/gspmd" -q -n -c 'load models/mlp.json; mesh data=32 model=32; shard w1 [_,model]; shard x [data,_]; run; verify') ms (bar 5,000)"
 if [ ! -d "$inputs" ]; then
     echo "no large dumps at $inputs: only our own model"
     exec "$build/bench" models/transformer_layer.hlo
 fi
 sh "$(dirname "$0")/propagation.sh" "$build" "$2"
 sh "$(dirname "$0")/partitioner.sh" "$build" "$2"
+if command -v python3 >/dev/null 2>&1; then
+    echo "reading, beside XLA's and MLIR's own parsers:"
+    python3 "$(dirname "$0")/readers.py" "$build/gspmd" "$inputs"/gpt_train_scan_small.hlo.gz "$inputs"/gpt_train_scan_small.sdy.mlir.gz \
+        "$inputs"/gpt_unrolled24_real.hlo.gz "$inputs"/gpt_unrolled24_real.mhlo.mlir.gz "$inputs"/gpt3_unrolled96_real.hlo.gz \
+        "$inputs"/gpt3_unrolled96_real.sdy.mlir.gz
+fi
 model=$inputs/resnet50_dp_train_real.hlo.gz
 echo "commands on $(basename "$model"), 10,105 instructions (bar 100 ms each at 5,000):"
 {

@@ -51,6 +51,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            .max_bytes = 1 << 20 };
         two.n = 0;
         (void)hlo_print(m, &brief, &two);
+        /* as a module to work on: Shardy's calls become GSPMD's, and what comes of it prints, or is refused */
+        if (hlo_import_shardy(m)) {
+            struct diag *d = diag_new();
+            (void)module_verify(m, d);
+            diag_free(d);
+            two.n = 0;
+            (void)hlo_print(m, &brief, &two);
+        }
         module_free(again);
         ir_free(c2);
         arena_close(&a);

@@ -245,6 +245,33 @@ static void the_schedule_keeps_the_peak_low(void **state)
     close_text(&b);
 }
 
+/* One step of training: a weight that a loop multiplies with, its moment, a batch; what the forward pass
+ * makes and the backward pass reads is an activation, what has the weight's shape there a gradient. */
+static void buffers_have_their_kinds(void **state)
+{
+    (void)state;
+    struct fixture f = open_text(
+        "HloModule m\n"
+        "ENTRY e { w = f32[16,32] parameter(0), metadata={op_name=\"p['w']\"}\n v = f32[16,32] parameter(1), metadata={op_name=\"opt['m']\"}\n"
+        " x = f32[8,16] parameter(2), metadata={op_name=\"batch\"}\n"
+        " h = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name=\"jit(f)/jvp(a)/dot\"}\n"
+        " e = f32[8,32] exponential(h), metadata={op_name=\"jit(f)/jvp(a)/exp\"}\n"
+        " g = f32[16,32] dot(x, e), lhs_contracting_dims={0}, rhs_contracting_dims={0}, metadata={op_name=\"jit(f)/transpose(jvp(a))/dot\"}\n"
+        " k = f32[32,32] dot(g, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " d = f32[16,32] dot(g, k), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " y = f32[8,32] dot(x, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " z = f32[8,32] add(y, e), metadata={op_name=\"jit(f)/transpose(jvp(a))/add\"}\n"
+        " nw = f32[16,32] subtract(w, d)\n nv = f32[16,32] add(v, g)\n"
+        " ROOT t = (f32[16,32], f32[16,32], f32[8,32]) tuple(nw, nv, z) }\n",
+        &(struct cost_options){ .plain_matrix = true });
+    assert_int_equal(f.memory->by_kind[MEMORY_PARAMETERS], 16 * 32 * 4);
+    assert_int_equal(f.memory->by_kind[MEMORY_OPTIMIZER], 16 * 32 * 4);
+    assert_int_equal(f.memory->by_kind[MEMORY_INPUTS], 8 * 16 * 4);
+    assert_int_equal(f.memory->by_kind[MEMORY_ACTIVATIONS], 8 * 32 * 4);
+    assert_int_equal(f.memory->by_kind[MEMORY_GRADIENTS], 16 * 32 * 4);
+    close_text(&f);
+}
+
 static void room_for_a_larger_batch(void **state)
 {
     (void)state;
@@ -400,6 +427,38 @@ static void rings_lines_and_tori(void **state)
     hardware_free(h);
 }
 
+/* A turn by one on a line of 4 sends three pieces up one hop and one back over all three links, each
+ * direction free for it; on a ring of 16 all go up one. */
+static void permutes_use_both_directions(void **state)
+{
+    (void)state;
+    struct hardware *h = shipped("tpu-v5e");
+    const double w = h->level[0].bandwidth.value, mb = 4 * 1024 * 1024;
+    struct link_use u;
+    for (int k = 0; k < 2; k++) {
+        int64_t line = k ? 16 : 4, n = line * line;
+        char text[8192];
+        int at = snprintf(text, sizeof text,
+                          "HloModule m\nENTRY e { x = f32[1048576] parameter(0)\n ROOT r = f32[1048576] collective-permute(x), channel_id=1, source_target_pairs={");
+        for (int64_t d = 0; d < n; d++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s{%" PRId64 ",%" PRId64 "}", d ? "," : "", d, d / line * line + (d + 1) % line);
+        snprintf(text + at, sizeof text - (size_t)at, "} }\n");
+        struct fixture f = open_text(text, NULL);
+        struct arena a = { 0 };
+        struct collective *list;
+        assert_int_equal(collectives_list(f.m, n, 1, &a, &list, NULL), 1);
+        struct machine m;
+        assert_true(machine_make(h, n, 0, NULL, &m, NULL));
+        m.calibration = (struct calibration){ 1, 1, 1, 1, 1, 0 };
+        collective_seconds(&m, f.m, &list[0], &u);
+        near(u.transfer, mb / w);
+        near(u.latency, (k ? 1 : 3) * h->level[0].latency.value);
+        arena_free(&a);
+        close_text(&f);
+    }
+    hardware_free(h);
+}
+
 static void cores_of_a_chip_share_links(void **state)
 {
     (void)state;
@@ -548,11 +607,13 @@ int main(void)
         cmocka_unit_test(donation_waits_for_the_last_reader),
         cmocka_unit_test(loops_carry_in_place),
         cmocka_unit_test(the_schedule_keeps_the_peak_low),
+        cmocka_unit_test(buffers_have_their_kinds),
         cmocka_unit_test(room_for_a_larger_batch),
         cmocka_unit_test(every_shipped_file_reads),
         cmocka_unit_test(numbers_without_a_source_are_refused),
         cmocka_unit_test(machines_are_cut_like_slices),
         cmocka_unit_test(rings_lines_and_tori),
+        cmocka_unit_test(permutes_use_both_directions),
         cmocka_unit_test(cores_of_a_chip_share_links),
         cmocka_unit_test(switches_and_levels),
         cmocka_unit_test(devices_cost_nothing),

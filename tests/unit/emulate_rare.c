@@ -164,6 +164,49 @@ static void ragged_all_to_all(void **state)
     ran_free(&x);
 }
 
+#define ADD32 "add { x = s32[] parameter(0)\n y = s32[] parameter(1)\n ROOT s = s32[] add(x, y) }\n"
+
+/* Products of short integers go through floats while those are exact: short sums through f32, long
+ * ones through f64. */
+static void integer_products_are_exact(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = { 1000, 1024, 1025, 3001 };
+    for (size_t k = 0; k < COUNTOF(sizes); k++) {
+        struct arena a = { 0 };
+        int64_t n = sizes[k];
+        const char *text = arena_printf(
+            &a,
+            ONE("c = s8[] constant(127)\n x = s8[8,%d] broadcast(c), dimensions={}\n y = s8[%d,8] broadcast(c), dimensions={}\n"
+                "ROOT r = s32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+            (int)n, (int)n);
+        EXPECT_INTS(text, n * 16129, n * 16129);
+        text = arena_printf(
+            &a,
+            ONE("c = u8[] constant(255)\n d = s16[] constant(-32768)\n x = u8[8,%d] broadcast(c), dimensions={}\n"
+                "y = s16[%d,8] broadcast(d), dimensions={}\n"
+                "ROOT r = s64[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+            (int)n, (int)n);
+        EXPECT_INTS(text, -n * 255 * 32768, -n * 255 * 32768);
+        arena_free(&a);
+    }
+}
+
+/* Larger than a tile, and not a multiple of one. */
+static void large_transpositions(void **state)
+{
+    (void)state;
+    EXPECT_INTS(WITH(ADD32, "x = s32[3,70,50] iota(), iota_dimension=1\n y = s32[3,70,50] iota(), iota_dimension=2\n"
+                            "k = s32[] constant(1000)\n kb = s32[3,70,50] broadcast(k), dimensions={}\n"
+                            "m = s32[3,70,50] multiply(x, kb)\n v = s32[3,70,50] add(m, y)\n"
+                            "t = s32[50,3,70] transpose(v), dimensions={2,0,1}\n"
+                            "a = s32[50,3,70] iota(), iota_dimension=2\n b = s32[50,3,70] iota(), iota_dimension=0\n"
+                            "kc = s32[50,3,70] broadcast(k), dimensions={}\n n = s32[50,3,70] multiply(a, kc)\n"
+                            "w = s32[50,3,70] add(n, b)\n d = s32[50,3,70] subtract(t, w)\n e = s32[50,3,70] abs(d)\n"
+                            "z = s32[] constant(0)\n ROOT r = s32[] reduce(e, z), dimensions={0,1,2}, to_apply=add"),
+                0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +214,8 @@ int main(void)
         cmocka_unit_test(stochastic_rounding), cmocka_unit_test(lapack),
         cmocka_unit_test(from_outside),        cmocka_unit_test(sizes_that_change_are_refused),
         cmocka_unit_test(ragged_all_to_all),
+        cmocka_unit_test(integer_products_are_exact),
+        cmocka_unit_test(large_transpositions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

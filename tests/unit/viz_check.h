@@ -21,7 +21,7 @@ static int by_top(const void *a, const void *b)
 }
 
 /* NULL: all is well; else what is wrong, in a. */
-static const char *labels_wrong(const struct scene *s, struct arena *a)
+static inline const char *labels_wrong(const struct scene *s, struct arena *a)
 {
     struct placed *v = ARENA_ARRAY(a, struct placed, s->items.n + 1);
     int64_t n = 0;
@@ -53,7 +53,7 @@ static const char *labels_wrong(const struct scene *s, struct arena *a)
 }
 
 /* The legend's boxes stand for the states that are drawn, no more and no fewer. */
-static const char *legend_wrong(const struct scene *s, struct arena *a)
+static inline const char *legend_wrong(const struct scene *s, struct arena *a)
 {
     unsigned drawn = 0, told = 0;
     for (int64_t i = 0; i < s->items.n; i++) {
@@ -69,7 +69,7 @@ static const char *legend_wrong(const struct scene *s, struct arena *a)
     return drawn == told ? NULL : arena_printf(a, "drawn %x, in the legend %x", drawn, told);
 }
 
-static const char *scene_wrong(const struct scene *s, struct arena *a)
+static inline const char *scene_wrong(const struct scene *s, struct arena *a)
 {
     const char *wrong = labels_wrong(s, a);
     return wrong ? wrong : legend_wrong(s, a);

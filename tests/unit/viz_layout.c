@@ -183,6 +183,36 @@ static void mesh_cells_hold_the_right_devices(void **state)
     assert_non_null(strstr(t, "data v"));
 }
 
+/* What each tool for shardings tells of one tensor, told here too, of any rank: JAX's visualize_array_sharding
+ * (owners, to scale), its debug tables (shapes), DTensor's visualize_sharding (ranges), scaling-book pictures
+ * (order of devices, copies), torch_xla's (replicas), roofline sheets (bytes), XLA's own padding. */
+static void the_facts_that_tools_show(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sharding;
+        int rank;
+        int64_t dims[6];
+        const char *facts[8];
+    } cases[] = {
+        { "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", 2, { 10, 6 },
+          { "f32[10,6]", "local f32[5,6]", "0,1,2,3 x4", "4,5,6,7 x4", "5:10", "4 copies of each", "120 bytes a device" } },
+        { "{devices=[4,2]<=[2,4]T(1,0)}", 2, { 8, 4 }, /* a transposed order */
+          { "local f32[2,2]", "│           0           │           4           │", "8 tiles", "16 bytes a device" } },
+        { "{devices=[4]<=[4]}", 1, { 10 }, { "local f32[3]", "9:10", "padding 2 elements", "12 bytes a device" } },
+        { "{devices=[2,2,2]<=[8]}", 3, { 4, 4, 4 }, { "dim 0 = 0:2", "dim 0 = 2:4", "local f32[2,2,2]", "8 tiles" } },
+        { "{devices=[2,2,2,2]<=[16]}", 4, { 4, 4, 4, 4 }, { "dim 0 = 0:2, dim 1 = 2:4", "12", "16 tiles" } },
+        { "{devices=[1,2,1,2,2]<=[8]}", 5, { 3, 4, 3, 4, 4 }, { "dim 1 = 2:4", "local f32[3,2,3,2,2]", "7" } },
+        { "{devices=[2,1,2,1,2,1]<=[8]}", 6, { 4, 2, 4, 2, 4, 2 }, { "dim 0 = 2:4", "local f32[2,2,2,2,2,2]", "256 bytes a device" } },
+    };
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        const char *t = text_of(layout(cases[k].sharding, cases[k].rank, cases[k].dims), false);
+        for (size_t f = 0; f < COUNTOF(cases[k].facts) && cases[k].facts[f]; f++)
+            if (!strstr(t, cases[k].facts[f]))
+                fail_msg("%s does not tell %s:\n%s", cases[k].sharding, cases[k].facts[f], t);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -208,6 +238,7 @@ int main(void)
         cmocka_unit_test(svg_is_balanced_and_names_the_devices),
         cmocka_unit_test(text_from_files_is_escaped),
         cmocka_unit_test(mesh_cells_hold_the_right_devices),
+        cmocka_unit_test(the_facts_that_tools_show),
     };
     return cmocka_run_group_tests_name("viz", tests, set_up, tear_down);
 }
