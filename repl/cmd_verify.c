@@ -105,6 +105,7 @@ struct fuzz {
     struct diag *d;
     struct mesh mesh;
     uint64_t random;
+    bool manual; /* has manual regions: what is inside is one device's, only parameters are annotated */
     int64_t passed, failed, refused;
     const char *first_refused;
 };
@@ -196,7 +197,7 @@ static void fuzz_once(struct call *c, struct fuzz *f, int64_t k, uint64_t seed, 
     for (uint32_t j = 0; j < e->nparams; j++)
         if (draw(f) % 3)
             annotate_one(c, f, e->params[j], &typed);
-    for (int64_t n = (int64_t)(draw(f) % (uint64_t)(2 + e->ninstrs / 16)); n > 0; n--)
+    for (int64_t n = f->manual ? 0 : (int64_t)(draw(f) % (uint64_t)(2 + e->ninstrs / 16)); n > 0; n--)
         annotate_one(c, f, e->instrs[draw(f) % e->ninstrs], &typed);
     const struct propagation *prop = document_propagation(f->doc, call_tick(c), f->d);
     const struct program *p = prop ? document_program(f->doc, call_tick(c), f->d) : NULL;
@@ -225,7 +226,8 @@ static bool fuzz_open(struct call *c, struct fuzz *f)
         return false;
     /* Manual regions need the annotations at their borders: there the dump's stay. */
     const struct strategy *loaded = document_strategy(f->doc);
-    if (!edit_unshard_module(f->doc, "unshard --module", f->d) || !document_annotated(f->doc, f->d))
+    f->manual = !edit_unshard_module(f->doc, "unshard --module", f->d) || !document_annotated(f->doc, f->d);
+    if (f->manual)
         while (document_strategy(f->doc) != loaded && edit_undo(f->doc, f->d))
             ;
     fuzz_mesh(c, f, n);

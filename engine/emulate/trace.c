@@ -245,7 +245,8 @@ static void take_meetings(struct run *r, struct trace *t)
         to->devices = arena_copy(&t->arena, m->m.devices, m->m.ndevices, sizeof(int64_t));
         to->first_hop = t->nhops;
         to->nhops = m->hops.n;
-        memcpy(t->hops + t->nhops, m->hops.v, (size_t)m->hops.n * sizeof *t->hops);
+        if (m->hops.n)
+            memcpy(t->hops + t->nhops, m->hops.v, (size_t)m->hops.n * sizeof *t->hops);
         qsort(t->hops + t->nhops, (size_t)m->hops.n, sizeof *t->hops, by_round);
         for (int64_t h = 0; h < m->hops.n; h++)
             t->hops[t->nhops + h].meeting = k;

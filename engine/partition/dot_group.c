@@ -423,8 +423,10 @@ static void contract_output(struct product *p, sharding_id out, const struct sha
     if (!sharding_is_tiled(s->sh, out))
         return;
     int dims[64], k = sharding_dims_matching(s->sh, out, gl->groups, dims);
-    if (k > 0 && k <= OPS_MAX_RANK) {
+    if (k > 0 && k <= OPS_MAX_RANK)
         sharding_group_on(s->sh, out, k, dims, NULL, &g);
+    /* The reference keeps the members in the output's order, which need not be the groups'. */
+    if (k > 0 && k <= OPS_MAX_RANK && sharding_group_align_members(s->sh, &g, gl)) {
         o->inner = g.inner;
         o->outer = out;
         for (int i = 0; i < k; i++) {

@@ -168,6 +168,17 @@ bool sharding_group_align_strict(struct shardings *t, struct sharding_group *g,
     return true;
 }
 
+bool sharding_group_align_members(struct shardings *t, struct sharding_group *g,
+                                  const struct sharding_group *ref)
+{
+    order_id q;
+    if (!relabelling(t, g->groups, ref->groups, true, true, &q))
+        return false;
+    relabel_inner(t, g, q);
+    g->groups = ref->groups;
+    return true;
+}
+
 sharding_id sharding_align_on_dims(struct shardings *t, sharding_id s, int n, const int *dims,
                                    sharding_id ref, const int *ref_dims)
 {

@@ -421,6 +421,9 @@ bool sharding_fits(const struct shardings *t, sharding_id s, int rank, const int
     if (x->kind == SHARDING_TUPLE)
         return diag_error(d, src, at,
                           "a tuple of %" PRId64 " shardings cannot describe one array", x->nelems);
+    if (x->kind == SHARDING_MAXIMAL && ndevices > 1 && x->device >= ndevices)
+        return diag_error(d, src, at, "device %" PRId64 " does not exist: the program runs on %" PRId64 " devices",
+                          x->device, ndevices);
     if (!is_tiled_leaf(x))
         return true;
     if (x->data_rank != rank)

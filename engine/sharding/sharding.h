@@ -241,6 +241,9 @@ bool sharding_group_align(struct shardings *t, struct sharding_group *g,
                           const struct sharding_group *ref, bool ignore_order);
 bool sharding_group_align_strict(struct shardings *t, struct sharding_group *g,
                                  const struct sharding_group *ref); /* S-41 */
+/* The same for members alone: ref's groups may come in another order. */
+bool sharding_group_align_members(struct shardings *t, struct sharding_group *g,
+                                  const struct sharding_group *ref);
 sharding_id sharding_align_on_dims(struct shardings *t, sharding_id s, int n, const int *dims,
                                    sharding_id ref, const int *ref_dims); /* S-42 */
 /* S-45 */

@@ -7,7 +7,8 @@
 
 enum {
     TEXT_OPERAND_LAYOUTS = 1 << 0, /* operand shapes carry layouts */
-    TEXT_NO_OPERAND_INDEX = 1 << 1 /* operand lists of more than five without index comments */
+    TEXT_NO_OPERAND_INDEX = 1 << 1, /* operand lists of more than five without index comments */
+    TEXT_ENTRY_NAME = 1 << 2        /* StableHLO without a @main: the entry is printed under its own name */
 };
 
 /* Where XLA's printer has an attribute: among the operation's own, behind the sharding, or last.

@@ -494,6 +494,67 @@ static bool given_twice(struct hlo *r, const char *key, size_t n)
     return FAIL(r, key, n, "'%.*s' is given twice", (int)n, key);
 }
 
+/* Attributes that change what an operation computes stand on these only. Operations that wrap another
+ * one (async, fusion, call, custom-call) may carry any. */
+static bool attr_is_of(enum op_kind op, enum attr_key k)
+{
+    bool dot = op == OP_DOT || op == OP_RAGGED_DOT, conv = op == OP_CONVOLUTION;
+    bool windowed = conv || op == OP_REDUCE_WINDOW || op == OP_SELECT_AND_SCATTER;
+    if (op == OP_CUSTOM_CALL || op == OP_FUSION || op == OP_CALL || op == OP_ASYNC_START ||
+        op == OP_ASYNC_UPDATE || op == OP_ASYNC_DONE)
+        return true;
+    switch ((int)k) {
+    case ATTR_LHS_BATCH:
+    case ATTR_RHS_BATCH:
+    case ATTR_LHS_CONTRACTING:
+    case ATTR_RHS_CONTRACTING: return dot;
+    case ATTR_WINDOW: return windowed;
+    case ATTR_DIM_LABELS:
+    case ATTR_FEATURE_GROUP_COUNT:
+    case ATTR_BATCH_GROUP_COUNT: return conv;
+    case ATTR_SLICE: return op == OP_SLICE;
+    case ATTR_PADDING: return op == OP_PAD;
+    case ATTR_DIRECTION: return op == OP_COMPARE;
+    case ATTR_IOTA_DIMENSION: return op == OP_IOTA;
+    case ATTR_DYNAMIC_SLICE_SIZES: return op == OP_DYNAMIC_SLICE;
+    case ATTR_FFT_TYPE:
+    case ATTR_FFT_LENGTH: return op == OP_FFT;
+    case ATTR_EXPONENT_BITS:
+    case ATTR_MANTISSA_BITS: return op == OP_REDUCE_PRECISION;
+    case ATTR_CONDITION:
+    case ATTR_BODY: return op == OP_WHILE;
+    case ATTR_TRUE_COMPUTATION:
+    case ATTR_FALSE_COMPUTATION:
+    case ATTR_BRANCH_COMPUTATIONS: return op == OP_CONDITIONAL;
+    default: return true;
+    }
+}
+
+/* An unknown key may be of a newer XLA and is kept; one that is nearly a known one is a slip. */
+static bool misspelt(struct hlo *r, const char *key, size_t n)
+{
+    char word[40];
+    if (n < 5 || n >= sizeof word)
+        return false;
+    memcpy(word, key, n);
+    word[n] = '\0';
+    int least = 3;
+    const char *best = NULL;
+    for (int k = 1; k < ATTR_UNKNOWN_KEY; k++) {
+        const char *known = attr_name((enum attr_key)k);
+        int e = strlen(known) >= 5 ? edit_distance(word, known, 3) : 3;
+        if (e < least) {
+            least = e;
+            best = known;
+        }
+    }
+    if (!best)
+        return false;
+    FAIL(r, key, n, "no such attribute: '%.*s'", (int)n, key);
+    diag_hint(r->d, "did you mean %s=?", best);
+    return true;
+}
+
 bool hlo_attr(struct hlo *r, enum op_kind op)
 {
     const char *key = r->p;
@@ -504,6 +565,8 @@ bool hlo_attr(struct hlo *r, enum op_kind op)
     if (!hlo_want(r, '=', "'=' behind the attribute's name"))
         return false;
     skip(r);
+    if (*r->p == '}' || *r->p == ',' || *r->p == ')')
+        return FAIL(r, key, n, "'%.*s=' has no value", (int)n, key);
     bool done;
     if ((same(key, n, "sharding") && r->found.sharding) ||
         (same(key, n, "metadata") && r->found.metadata) ||
@@ -516,6 +579,8 @@ bool hlo_attr(struct hlo *r, enum op_kind op)
     uint32_t k = hlo_word_value(r->keys, KEY_SLOTS, key, n);
     if (k == ATTR_ALGORITHM && op == OP_RNG_BIT_GENERATOR)
         k = ATTR_RNG_ALGORITHM;
+    if (k ? !attr_is_of(op, (enum attr_key)k) : misspelt(r, key, n))
+        return k ? FAIL(r, key, n, "%s has no attribute '%.*s'", op_name(op), (int)n, key) : false;
     struct attr a = { .key = (uint8_t)(k ? k : ATTR_UNKNOWN_KEY) };
     a.type = (uint8_t)attr_type_of((enum attr_key)a.key);
     for (int64_t i = 0; k && i < r->attrs.n; i++)

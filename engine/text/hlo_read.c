@@ -73,6 +73,9 @@ bool hlo_expected(struct hlo *r, const char *what)
 /* What is missing at the end of a line is reported there, not where the next line begins. */
 static void stay_on_line(struct hlo *r, const char *before)
 {
+    /* The caller may have skipped blanks already. */
+    while (before > r->base && hlo_class[(unsigned char)before[-1]] & CH_SPACE)
+        before--;
     if (r->p < r->end && memchr(before, '\n', (size_t)(r->p - before)))
         r->p = before;
 }

@@ -224,6 +224,7 @@ struct mlir {
     sharding_id set_sharding; /* for what is emitted now */
     const struct sharding_note *set_note;
     const char *metadata, *frontend;
+    const struct mattr *remark; /* Shardy's words for the sharding read last that GSPMD has none for; NULL */
     uint32_t nmetadata, nfrontend;
     VEC(struct attr) out;
     struct map used_names; /* computation and name -> taken */

@@ -2,6 +2,7 @@
  *
  * HLO's computations are closed: a loop carries what its regions use from outside at the end of its
  * tuple, a branch gets it as its operand, and constants are made again inside. */
+#include "text/features.h"
 #include "text/mlir.h"
 #include "text/unique.h"
 
@@ -627,6 +628,8 @@ bool mlir_lower(struct mlir *r)
         return false;
     r->m->entry = f->comp;
     comp_at(r->m, f->comp)->entry = true;
+    if (!mtext(f->name, f->nname, "main"))
+        r->m->text_features |= TEXT_ENTRY_NAME;
     if (!header(r, f))
         return false;
     module_unique_channels(r->m);

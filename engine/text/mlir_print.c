@@ -2,6 +2,7 @@
  * same for all of them and what every version of the parser reads. Tuples do not exist there: a value of
  * a tuple shape is the list of its leaves. Computations that HLO calls by name are written where they are
  * used, or as private functions. Nesting is kept on a stack of our own. */
+#include "text/features.h"
 #include "text/mlir_print.h"
 
 #include <stdlib.h>
@@ -210,7 +211,8 @@ static void end_op(struct mprint *p, instr_id i)
 
 static const char *comp_name(const struct mprint *p, comp_id c)
 {
-    return c.i == p->m->entry.i ? "main" : name_text(p->m->ir, comp_at(p->m, c)->name);
+    bool is_main = c.i == p->m->entry.i && !(p->m->text_features & TEXT_ENTRY_NAME);
+    return is_main ? "main" : name_text(p->m->ir, comp_at(p->m, c)->name);
 }
 
 static void put_symbol(struct mprint *p, const char *name)
@@ -613,6 +615,13 @@ static void read_donations(const struct module *m, const char *key, int64_t npar
     }
 }
 
+/* Whether propagation may change a sharding that the text gives: StableHLO itself has no words for it. */
+static void put_open(struct mprint *p, const bool *to, int64_t n, int64_t k)
+{
+    if (n > 0 && to[n == 1 ? 0 : k < n ? k : n - 1])
+        mp_say(p, ", gspmd.open = true");
+}
+
 static void arg_attrs(struct mprint *p, instr_id i, int64_t leaf, bool tuple, int64_t donated)
 {
     sharding_id s = mp_sharding_of(p, i);
@@ -629,6 +638,8 @@ static void arg_attrs(struct mprint *p, instr_id i, int64_t leaf, bool tuple, in
     if (s.i) {
         mp_say(p, donated == -1 ? "" : ", ");
         mp_sharding(p, i, s, !tuple);
+        if (instr_at(p->m, i)->comp.i == p->m->entry.i)
+            put_open(p, p->m->to_parameters, p->m->nto_parameters, instr_param_number(instr_at(p->m, i)));
     }
     mp_say(p, "}");
 }
@@ -671,6 +682,7 @@ static void put_func(struct mprint *p, comp_id c)
         if (h.i) {
             mp_say(p, " {");
             mp_sharding(p, k->root, h, false);
+            put_open(p, p->m->to_output, p->m->nto_output, j);
             mp_say(p, "}");
         }
     }

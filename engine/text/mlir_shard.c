@@ -13,6 +13,9 @@ struct sdy {
     bool all_open; /* says nothing: every dimension open, no axes */
     bool maximal;
     int64_t device;
+    bool extra;       /* has what GSPMD cannot say: priorities, a sum that is still owed */
+    const char *list; /* [..], .. as read, up to the closing > */
+    uint32_t nlist;
 };
 
 /* before'name'after, as an error of shardings. */
@@ -207,8 +210,10 @@ static bool parse_dim(struct mlir *r, const char **pp, const char *end, struct s
         }
     }
     p = close;
-    if (p < end && *p == 'p' && mis(p[1], MC_DIGIT)) /* a priority: GSPMD has none */
+    if (p < end && *p == 'p' && mis(p[1], MC_DIGIT)) { /* a priority: GSPMD has none */
         p += mword(p);
+        out->extra = true;
+    }
     *pp = p;
     return true;
 }
@@ -282,6 +287,8 @@ static bool parse_sdy(struct mlir *r, const char *p, const char *end, int rank, 
     const char *list_end = p < end ? mbalanced(p, end) : NULL;
     if (!list_end)
         return MFAIL(r, at, 1, "expected the dimensions of the sharding, like [{\"x\"}, {}]");
+    out->list = p;
+    out->nlist = (uint32_t)(end - p);
     p++;
     int dims = 0;
     while (p < list_end - 1) {
@@ -303,6 +310,8 @@ static bool parse_sdy(struct mlir *r, const char *p, const char *end, int rank, 
     int split = out->axes.n;
     bool named = false;
     for (p = list_end; p < end;) { /* replicated={"b"}, unreduced={..} */
+        if (*p == 'u' && mtext(p, mword(p), "unreduced"))
+            out->extra = true;
         if (*p == '{') {
             named = true;
             if (!parse_dim(r, &p, end, out, ALSO_NAMED))
@@ -315,6 +324,59 @@ static bool parse_sdy(struct mlir *r, const char *p, const char *end, int rank, 
                     out->open == ((uint64_t)1 << rank) - 1;
     out->axes.n = split; /* what is replicated needs no saying */
     return true;
+}
+
+/* ---- what GSPMD has no words for ---------------------------------------------------------------- */
+
+static void add_mesh(struct mlir *r, const struct mesh *m, struct str *s)
+{
+    struct shardings *t = r->c->shardings;
+    str_adds(s, "mesh<[");
+    for (int i = 0; i < m->naxes; i++)
+        str_addf(s, "%s\"%s\"=%" PRId64, i ? ", " : "", m->axes[i].name, m->axes[i].size);
+    str_addc(s, ']');
+    if (!order_is_iota(t, m->order)) {
+        str_adds(s, ", device_ids=[");
+        for (int64_t k = 0; k < mesh_devices(m); k++)
+            str_addf(s, k ? ", %" PRId64 : "%" PRId64, order_device(t, m->order, k));
+        str_addc(s, ']');
+    }
+    str_addc(s, '>');
+}
+
+/* The sharding with its mesh, so that the text says all of it. */
+static void add_whole(struct mlir *r, const struct sdy *s, struct str *out)
+{
+    str_addc(out, '<');
+    if (s->maximal)
+        str_addf(out, "mesh<[], device_ids=[%" PRId64 "]>, []", s->device);
+    else {
+        add_mesh(r, s->mesh, out);
+        str_adds(out, ", ");
+        str_add(out, s->list, s->nlist);
+    }
+    str_addc(out, '>');
+}
+
+/* Priorities and axes that are not reduced yet mean nothing to GSPMD's rules. They are kept as XLA keeps
+ * Shardy's own words: in the frontend attribute xla.sdy.sharding. NULL: nothing to keep. */
+static const struct mattr *remark(struct mlir *r, int64_t n, const struct sdy *v)
+{
+    bool extra = false;
+    for (int64_t k = 0; k < n; k++)
+        extra |= v[k].extra;
+    if (!extra)
+        return NULL;
+    struct str s = STR_IN(&r->m->arena);
+    str_adds(&s, "#sdy.sharding_per_value<[");
+    for (int64_t k = 0; k < n; k++) {
+        str_adds(&s, k ? ", " : "");
+        add_whole(r, &v[k], &s);
+    }
+    str_adds(&s, "]>");
+    struct mattr *a = ARENA_NEW(&r->tmp, struct mattr);
+    *a = (struct mattr){ .key = "xla.sdy.sharding", .klen = 16, .val = str_text(&s), .vlen = (uint32_t)s.n };
+    return a;
 }
 
 /* Axes that the manual computations around the text being read have taken. */
@@ -484,22 +546,24 @@ static bool per_value(struct mlir *r, const struct mattr *a, shape_id shape, sha
     bool list = memmem(p, (size_t)(end - p), "per_value", 9) != NULL || *p == '[';
     int64_t n = s->kind == SHAPE_TUPLE ? s->nelems : 1, said = 0;
     sharding_id *leaves = ARENA_ARRAY(&r->tmp, sharding_id, n + 1);
+    struct sdy *read = ARENA_ARRAY(&r->tmp, struct sdy, n + 1);
     for (int64_t k = 0; k < n; k++) {
         const char *stop = end;
         const char *q = list ? list_element(p, end, k, &stop) : p;
         const struct shape *e = s->kind == SHAPE_TUPLE ? shape_get(r->c, s->elems[k]) : s;
-        struct sdy one;
         if (!q)
             return MFAIL(r, p, (size_t)(end - p), "fewer shardings than results");
         if (e->kind == SHAPE_TOKEN) {
             leaves[k] = sharding_replicated(r->c->shardings);
             continue;
         }
-        if (!parse_sdy(r, q, stop, e->rank, &one))
+        struct sdy *one = &read[k];
+        if (!parse_sdy(r, q, stop, e->rank, one))
             return false;
-        leaves[k] = one.all_open ? sharding_unknown(r->c->shardings) : to_sharding(r, &one);
-        said += !one.all_open;
+        leaves[k] = one->all_open ? sharding_unknown(r->c->shardings) : to_sharding(r, one);
+        said += !one->all_open;
     }
+    r->remark = remark(r, n, read);
     if (said == 0)
         return true;
     *out = s->kind == SHAPE_TUPLE ? sharding_tuple(r->c->shardings, n, leaves) : leaves[0];
@@ -512,6 +576,7 @@ bool mlir_op_sharding(struct mlir *r, const struct mop *op, shape_id shape, shar
     const struct mattr *a = mattr(op, "mhlo.sharding");
     *note = op->note;
     *out = op->sharding;
+    r->remark = NULL;
     if (out->i)
         return true;
     if (a)
@@ -527,10 +592,12 @@ bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id
     *out = (sharding_id){ 0 };
     *note = NULL;
     *open = true;
+    r->remark = NULL;
     if (!text)
         return true;
     if (mdict_find(text, len, "mhlo.sharding", &a)) {
-        *open = false;
+        struct mattr says;
+        *open = mdict_find(text, len, "gspmd.open", &says) && says.val && mtext(says.val, says.vlen, "true");
         return parse_string(r, &a, shape, out, note);
     }
     if (!mdict_find(text, len, "sdy.sharding", &a))
@@ -544,6 +611,7 @@ bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id
         return MFAIL(r, a.val, a.vlen, "this is not defined");
     if (!parse_sdy(r, p, end, s->rank, &one))
         return false;
+    r->remark = remark(r, 1, &one);
     if (one.all_open)
         return true;
     *out = to_sharding(r, &one);
@@ -556,7 +624,7 @@ bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id
 /* A custom call on one value, put in front of `before` (NULL: at the end of block). */
 static struct mop *call_op(struct mlir *r, struct mregion *block, struct mop *before, const struct mop *from,
                            const char *target, uint32_t operand, shape_id shape, sharding_id s,
-                           const char *config)
+                           const char *config, const struct mattr *said)
 {
     struct mop *op = ARENA_NEW(&r->tmp, struct mop);
     op->kind = M_RAW;
@@ -571,6 +639,8 @@ static struct mop *call_op(struct mlir *r, struct mregion *block, struct mop *be
     op->operands[0] = operand;
     op->noperands = 1;
     op->sharding = s;
+    op->attrs = said;
+    op->nattrs = said ? 1 : 0;
     struct attr *raw = ARENA_ARRAY(&r->m->arena, struct attr, 2);
     raw[0] = attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, target);
     op->nraw = 1;
@@ -627,7 +697,7 @@ static bool constrain(struct mlir *r, struct mop *before, const char *p, const c
     if (one.all_open || (s->rank == 0 && !one.maximal))
         return true;
     *out = call_op(r, before->block, before, before, "Sharding", v, mval(r, v)->shape, to_sharding(r, &one),
-                   unspecified(r, one.open, s->rank))->result;
+                   unspecified(r, one.open, s->rank), remark(r, 1, &one))->result;
     return true;
 }
 
@@ -703,7 +773,7 @@ static bool manual_axis(const struct mop *op, const char *name)
 
 /* What a value of a manual computation is outside (full) and inside (local). */
 static bool border(struct mlir *r, const struct mop *op, const struct mattr *list, int64_t k, int rank,
-                   sharding_id *full, sharding_id *local, const char **config)
+                   sharding_id *full, sharding_id *local, const char **config, const struct mattr **said)
 {
     const char *stop;
     const char *p = list && list->val ? list_element(list->val, list->val + list->vlen, k, &stop) : NULL;
@@ -713,6 +783,7 @@ static bool border(struct mlir *r, const struct mop *op, const struct mattr *lis
     if (!parse_sdy(r, p, stop, rank, &one))
         return false;
     *full = to_sharding(r, &one);
+    *said = remark(r, 1, &one);
     struct layout in = { .rank = rank };
     bool free_axes = false;
     for (int i = 0; i < one.axes.n; i++)
@@ -740,6 +811,7 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
     for (uint32_t k = 0; k < op->noperands; k++) {
         sharding_id full, local;
         const char *config;
+        const struct mattr *said;
         uint32_t v = op->operands[k];
         shape_id shape = mval(r, g->arg0 + k)->shape;
         const struct shape *s = shape_get(r->c, shape);
@@ -747,17 +819,18 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
             mval(r, g->arg0 + k)->alias = v;
             continue;
         }
-        if (!border(r, op, in, k, s->rank, &full, &local, &config))
+        if (!border(r, op, in, k, s->rank, &full, &local, &config, &said))
             return false;
         struct mop *first = g->first; /* in front of the body, which is inlined afterwards */
-        struct mop *a = call_op(r, g, first, op, "Sharding", v, mval(r, v)->shape, full, config);
-        struct mop *b = call_op(r, g, first, op, "SPMDFullToShardShape", a->result, shape, local, config);
+        struct mop *a = call_op(r, g, first, op, "Sharding", v, mval(r, v)->shape, full, config, said);
+        struct mop *b = call_op(r, g, first, op, "SPMDFullToShardShape", a->result, shape, local, config, NULL);
         mval(r, g->arg0 + k)->alias = b->result;
     }
     inline_region(g, op);
     for (uint32_t k = 0; k < op->nresults; k++) {
         sharding_id full, local;
         const char *config;
+        const struct mattr *said;
         uint32_t v = ret->operands[k];
         shape_id shape = mval(r, op->result + k)->shape;
         const struct shape *s = shape_get(r->c, shape);
@@ -765,10 +838,10 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
             mreplace(r, op, k, v);
             continue;
         }
-        if (!border(r, op, out, k, s->rank, &full, &local, &config))
+        if (!border(r, op, out, k, s->rank, &full, &local, &config, &said))
             return false;
-        struct mop *a = call_op(r, op->block, op, op, "Sharding", v, mval(r, v)->shape, local, config);
-        struct mop *b = call_op(r, op->block, op, op, "SPMDShardToFullShape", a->result, shape, full, config);
+        struct mop *a = call_op(r, op->block, op, op, "Sharding", v, mval(r, v)->shape, local, config, NULL);
+        struct mop *b = call_op(r, op->block, op, op, "SPMDShardToFullShape", a->result, shape, full, config, said);
         mreplace(r, op, k, b->result);
     }
     return true;
@@ -834,7 +907,7 @@ bool mlir_group(struct mlir *r, struct mop *op)
         r->nerrors++;
         return false;
     }
-    struct mop *c = call_op(r, op->block, op, op, "Sharding", v, mval(r, v)->shape, s, NULL);
+    struct mop *c = call_op(r, op->block, op, op, "Sharding", v, mval(r, v)->shape, s, NULL, NULL);
     c->note = note;
     c->keep = true;
     mlir_rename(r, v, c->result);

@@ -157,7 +157,7 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
         p++;
     }
     const char *e = p;
-    while (e < end && *e != ',' && *e != ' ')
+    while (e < end && *e != ',' && *e != ' ' && *e != '\n' && *e != '\r')
         e++;
     enum dtype t = element_type(p, (size_t)(e - p));
     if (t == DTYPE_NONE) {
