@@ -78,11 +78,16 @@ static int64_t move_bytes(const struct program *p, const struct collective *list
 static int weigh_move(struct call *c, const struct program *p, const struct collective *list, int64_t n,
                       const struct node_note *note, shape_id shape, struct way *ways)
 {
-    int64_t trips = 0, chosen = move_bytes(p, list, n, note);
+    int64_t trips = 0, chosen = move_bytes(p, list, n, note), moved = 0;
+    /* An instruction may move several operands between the same two shardings. */
+    const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
+    const struct instr *in = prop ? instr_at(prop->graph->module, note->source) : NULL;
+    for (uint32_t o = 0; in && o < in->noperands; o++)
+        moved += prop->final[in->operands[o].i].i == note->from.i;
     for (int64_t k = 0; k < n && !trips; k++)
         if (p->notes[list[k].instr.i].source.i == note->source.i)
             trips = list[k].trip_count;
-    int64_t whole = whole_bytes(c, shape, note->from) * (trips ? trips : 1);
+    int64_t whole = whole_bytes(c, shape, note->from) * (trips ? trips : 1) * max_i64(moved, 1);
     ways[0] = (struct way){ arena_printf(&c->arena, "the move %s -> %s as it is", spelled(c, note->from), spelled(c, note->to)),
                             chosen, true };
     ways[1] = (struct way){ "the array made whole on every device, then cut", whole, false };

@@ -382,6 +382,76 @@ static bool verify_mode(struct verifying *v, bool *endless)
     return ok;
 }
 
+/* What ring mode computes as the ring has it; every other function of floats is a mixture there. */
+static bool ring_exact(const struct module *m, instr_id id)
+{
+    const struct instr *i = instr_at(m, id);
+    const struct shape *s = instr_shape(m, id);
+    if (s->kind != SHAPE_ARRAY ||
+        (dtype_kind(s->dtype) != DTYPE_KIND_FLOAT && dtype_kind(s->dtype) != DTYPE_KIND_COMPLEX))
+        return true;
+    switch ((int)i->op) {
+    case OP_PARAMETER:
+    case OP_CONSTANT:
+    case OP_GET_TUPLE_ELEMENT:
+    case OP_ADD:
+    case OP_SUBTRACT:
+    case OP_MULTIPLY:
+    case OP_NEGATE:
+    case OP_MAXIMUM:
+    case OP_MINIMUM:
+    case OP_SELECT:
+    case OP_CONVERT:
+    case OP_COPY:
+    case OP_BITCAST:
+    case OP_RESHAPE:
+    case OP_BROADCAST:
+    case OP_TRANSPOSE:
+    case OP_CALL:
+    case OP_FUSION: return true;
+    default: return false;
+    }
+}
+
+/* A fold whose function is a mixture in ring mode: log(exp a + exp b) is associative, and -inf its
+ * identity, for floats only. NONE where there is none. */
+static instr_id float_fold(const struct module *m)
+{
+    for (uint32_t c = 1; c <= module_ncomps(m); c++) {
+        const struct computation *comp = comp_at(m, (comp_id){ c });
+        for (uint32_t k = 0; k < comp->ninstrs; k++) {
+            enum op_kind op = (enum op_kind)instr_at(m, comp->instrs[k])->op;
+            comp_id of[2];
+            bool folds = op == OP_REDUCE || op == OP_REDUCE_WINDOW || op == OP_ALL_REDUCE ||
+                         op == OP_REDUCE_SCATTER || op == OP_SCATTER;
+            if (!folds || instr_called(m, comp->instrs[k], of, 2) != 1)
+                continue;
+            const struct computation *f = comp_at(m, of[0]);
+            for (uint32_t j = 0; j < f->ninstrs; j++)
+                if (!ring_exact(m, f->instrs[j]))
+                    return comp->instrs[k];
+        }
+    }
+    return (instr_id){ 0 };
+}
+
+/* Ring mode differs, and a fold that only floats make sense of may be why: float mode decides. */
+static bool decide_by_floats(struct verifying *v)
+{
+    const struct module *m = v->p->module;
+    instr_id fold = v->out->equal || v->each ? (instr_id){ 0 } : float_fold(m);
+    if (!fold.i)
+        return true;
+    struct verify_result again = { .arena = v->out->arena, .devices = v->out->devices, .seed = v->out->seed };
+    *v->out = again;
+    const struct instr *i = instr_at(m, fold);
+    v->out->mode_reason = arena_printf(&v->out->arena, "the function of %s %s can be regrouped for floats only",
+                                       op_name((enum op_kind)i->op), name_text(m->ir, i->name));
+    v->mode = RUN_FLOAT;
+    bool endless;
+    return verify_mode(v, &endless);
+}
+
 static bool verify_both(struct verifying *v)
 {
     bool endless;
@@ -397,7 +467,7 @@ static bool verify_both(struct verifying *v)
             else
                 diag_note(listening, v->p->module->source, nowhere, "%s", first->msgs.v[k].text);
         diag_free(first);
-        return ok;
+        return ok && (v->mode != RUN_RING || decide_by_floats(v));
     }
     v->out->mode_reason = arena_strdup(&v->out->arena, first->msgs.n ? first->msgs.v[0].text
                                                                      : "a loop ends on floats");

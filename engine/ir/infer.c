@@ -249,7 +249,9 @@ static bool need_word(const struct rule *r, enum attr_key k, int n, const char *
 bool rule_rng_bit_generator(struct rule *r)
 {
     static const char *const known[] = { "rng_default", "rng_three_fry", "rng_philox" };
-    return need_word(r, ATTR_RNG_ALGORITHM, COUNTOF(known), known, "rng_default, rng_three_fry, rng_philox");
+    static const char list[] = "rng_default, rng_three_fry, rng_philox";
+    return need_word(r, ATTR_RNG_ALGORITHM, COUNTOF(known), known, list) &&
+           need_word(r, ATTR_ALGORITHM, COUNTOF(known), known, list);
 }
 
 bool need_transpose_word(const struct rule *r)

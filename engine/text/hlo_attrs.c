@@ -498,7 +498,7 @@ static bool given_twice(struct hlo *r, const char *key, size_t n)
  * one (async, fusion, call, custom-call) may carry any. */
 static bool attr_is_of(enum op_kind op, enum attr_key k)
 {
-    bool dot = op == OP_DOT || op == OP_RAGGED_DOT, conv = op == OP_CONVOLUTION;
+    bool dot = op == OP_DOT || op == OP_RAGGED_DOT || op == OP_SCALED_DOT, conv = op == OP_CONVOLUTION;
     bool windowed = conv || op == OP_REDUCE_WINDOW || op == OP_SELECT_AND_SCATTER;
     if (op == OP_CUSTOM_CALL || op == OP_FUSION || op == OP_CALL || op == OP_ASYNC_START ||
         op == OP_ASYNC_UPDATE || op == OP_ASYNC_DONE)

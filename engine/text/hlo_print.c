@@ -78,7 +78,9 @@ void put_name(struct printer *p, instr_id i)
 {
     put_percent(p);
     name_id n = instr_at(p->m, i)->name;
-    if (n.i)
+    if (p->renamed && p->renamed[i.i])
+        puts_(p, p->renamed[i.i]);
+    else if (n.i)
         put(p, name_text(p->m->ir, n), name_len(p->m->ir, n));
     else
         puts_(p, unnamed(p, i));
@@ -579,6 +581,7 @@ bool hlo_print(const struct module *m, const struct hlo_print_options *o, struct
 {
     struct printer p;
     open_printer(&p, m, o, out);
+    printer_rename(&p);
     bool ok = print_module(&p);
     arena_close(&p.tmp);
     return ok;
@@ -590,6 +593,7 @@ int64_t hlo_print_size(const struct module *m, const struct hlo_print_options *o
     struct hlo_print_options all = o ? *o : (struct hlo_print_options){ 0 };
     all.max_bytes = 0;
     open_printer(&p, m, &all, NULL);
+    printer_rename(&p);
     (void)print_module(&p);
     arena_close(&p.tmp);
     return p.n;

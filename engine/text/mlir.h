@@ -376,6 +376,8 @@ bool mlir_group(struct mlir *r, struct mop *op);
 /* ---- lowering ---- */
 bool mlir_lower(struct mlir *r);
 bool mlir_emit(struct mlir *r, struct mop *op);
+/* mhlo.frontend_attributes of an argument's or result's dictionary, and r->remark. */
+void mlir_dict_frontend(struct mlir *r, const char *text, uint32_t len, struct instr *in);
 /* The computations of `applies stablehlo.add`: before the one that uses them is begun. */
 bool mlir_applied(struct mlir *r, struct mregion *g);
 bool mlir_chlo(struct mlir *r, struct mop *op, instr_id *out);

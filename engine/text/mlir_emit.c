@@ -141,7 +141,13 @@ static instr_id constant_instr(struct mlir *r, uint32_t v)
     r->metadata = meta;
     r->nmetadata = nmeta;
     r->emitting = op;
-    mset(r, v, i);
+    struct mval *x = mval(r, v);
+    if (spread && x->name && mis(x->name[0], MC_DIGIT)) { /* its name is its scalar's: so it prints as one */
+        x->instr = i;
+        x->comp = r->comp.i;
+    } else {
+        mset(r, v, i);
+    }
     return i;
 }
 
@@ -882,22 +888,40 @@ static void frontend_pair(struct str *s, const struct mattr *a)
     str_addc(s, '"');
 }
 
+static void frontend_pairs(struct str *s, const struct mattr *dict)
+{
+    const char *p = dict->val, *end = dict->val + dict->vlen;
+    struct mattr in;
+    while (mdict_next(&p, end, &in))
+        frontend_pair(s, &in);
+}
+
+void mlir_dict_frontend(struct mlir *r, const char *text, uint32_t len, struct instr *in)
+{
+    struct mattr a;
+    struct str s = STR_IN(&r->m->arena);
+    if (text && mdict_find(text, len, "mhlo.frontend_attributes", &a) && a.val)
+        frontend_pairs(&s, &a);
+    if (r->remark)
+        frontend_pair(&s, r->remark);
+    in->frontend = s.n ? str_text(&s) : NULL;
+    in->frontend_len = (uint32_t)s.n;
+}
+
 /* mhlo.frontend_attributes, and attributes of dialects that mean nothing here (they have a dot). */
 static void frontend_of(struct mlir *r, const struct mop *op)
 {
     r->frontend = NULL;
     r->nfrontend = 0;
     struct str s = STR_IN(&r->m->arena);
+    if (r->remark)
+        frontend_pair(&s, r->remark);
     for (uint32_t i = 0; i < op->nattrs; i++) {
         const struct mattr *a = &op->attrs[i];
         if (mtext(a->key, a->klen, "mhlo.frontend_attributes") && a->val) {
-            const char *p = a->val, *end = a->val + a->vlen;
-            struct mattr in;
-            while (mdict_next(&p, end, &in))
-                frontend_pair(&s, &in);
+            frontend_pairs(&s, a);
         } else if (a->klen && memchr(a->key, '.', a->klen) && !known_key(a)) {
-            struct mattr in = *a;
-            frontend_pair(&s, &in);
+            frontend_pair(&s, a);
         }
     }
     if (s.n) {
@@ -913,10 +937,11 @@ bool mlir_emit(struct mlir *r, struct mop *op)
     r->emitting = op;
     r->out.n = 0;
     mlir_metadata(r, op->loc, op->nloc, &r->metadata, &r->nmetadata);
-    frontend_of(r, op);
     r->set_sharding.i = 0;
+    r->remark = NULL;
     if (op->nresults && !mlir_op_sharding(r, op, result_shape(r, op), &r->set_sharding, &note))
         return false;
+    frontend_of(r, op);
     r->set_note = note;
     if (!operands(r, op, &v))
         return false;

@@ -4,7 +4,6 @@
  * tuple, a branch gets it as its operand, and constants are made again inside. */
 #include "text/features.h"
 #include "text/mlir.h"
-#include "text/unique.h"
 
 #include <stdio.h>
 
@@ -20,13 +19,20 @@ static void mark(struct mlir *r, op_stack *stack, struct mop *op)
     vec_push(&r->tmp, stack, op);
 }
 
+/* Members of a shard group shard each other, whether or not anything uses the call that says so. */
+static bool in_group(const struct mop *op)
+{
+    const struct mattr *a = mattr(op, "mhlo.sharding");
+    return a && a->val && memmem(a->val, a->vlen, " shard_", 7);
+}
+
 static bool has_effect(const struct mop *op)
 {
     switch ((enum mkind)op->kind) {
     case M_CALL:
     case M_UNKNOWN:
     case M_COMPOSITE: return true;
-    case M_CUSTOM: return mbool_of(op, "has_side_effect", false);
+    case M_CUSTOM: return mbool_of(op, "has_side_effect", false) || in_group(op);
     case M_RAW: return op->keep;
     case M_HLO:
         return op_is_collective((enum op_kind)op->hlo) || op->hlo == OP_INFEED || op->hlo == OP_OUTFEED ||
@@ -374,6 +380,7 @@ static bool entry_root(struct mlir *r, struct mfunc *f, instr_id *root)
             i = memit(r, OP_RESHAPE, f->results[k], 1, &i, 0, NULL);
             instr_at(r->m, i)->sharding = s[k];
             instr_at(r->m, i)->note = note;
+            mlir_dict_frontend(r, a->val, a->vlen, instr_at(r->m, i));
         } else {
             s[k] = sharding_unknown(t);
         }
@@ -405,6 +412,7 @@ static bool parameters(struct mlir *r, struct mfunc *f, bool entry)
             return false;
         in->sharding = s;
         in->note = note;
+        mlir_dict_frontend(r, a->val, a->vlen, in);
         mlir_metadata(r, f->arg_locs[k], f->arg_nlocs[k], &in->metadata, &in->metadata_len);
         if (mval(r, v)->name)
             in->at = mspan(r, mval(r, v)->name, mval(r, v)->nname);
@@ -633,7 +641,6 @@ bool mlir_lower(struct mlir *r)
     if (!header(r, f))
         return false;
     module_unique_channels(r->m);
-    names_make_unique(r->m); /* two regions may both say %iterArg, one HLO module not */
     if (r->saw_sdy)
         diag_note(r->d, NULL, (struct span){ 0, 0 }, "shardings are propagated here by GSPMD's rules; JAX since 0.7 "
                   "uses Shardy's");

@@ -622,10 +622,24 @@ static void put_open(struct mprint *p, const bool *to, int64_t n, int64_t k)
         mp_say(p, ", gspmd.open = true");
 }
 
+/* What the reshape that gives result j its sharding says besides. */
+static void put_result_frontend(struct mprint *p, int64_t j)
+{
+    instr_id i = comp_at(p->m, p->m->entry)->root;
+    const struct instr *root = instr_at(p->m, i);
+    if (!p->result[i.i] && root->op == OP_TUPLE && j < root->noperands)
+        i = root->operands[j];
+    if (p->result[i.i] && instr_at(p->m, i)->frontend_len) {
+        mp_say(p, ", ");
+        mp_frontend(p, instr_at(p->m, i));
+    }
+}
+
 static void arg_attrs(struct mprint *p, instr_id i, int64_t leaf, bool tuple, int64_t donated)
 {
     sharding_id s = mp_sharding_of(p, i);
-    if (!s.i && donated == -1)
+    const struct instr *in = instr_at(p->m, i);
+    if (!s.i && donated == -1 && !in->frontend_len)
         return;
     const struct sharding *h = sharding_get(p->m->ir->shardings, s);
     if (tuple && h->kind == SHARDING_TUPLE)
@@ -638,8 +652,12 @@ static void arg_attrs(struct mprint *p, instr_id i, int64_t leaf, bool tuple, in
     if (s.i) {
         mp_say(p, donated == -1 ? "" : ", ");
         mp_sharding(p, i, s, !tuple);
-        if (instr_at(p->m, i)->comp.i == p->m->entry.i)
-            put_open(p, p->m->to_parameters, p->m->nto_parameters, instr_param_number(instr_at(p->m, i)));
+        if (in->comp.i == p->m->entry.i)
+            put_open(p, p->m->to_parameters, p->m->nto_parameters, instr_param_number(in));
+    }
+    if (in->frontend_len) {
+        mp_say(p, donated == -1 && !s.i ? "" : ", ");
+        mp_frontend(p, in);
     }
     mp_say(p, "}");
 }
@@ -683,6 +701,7 @@ static void put_func(struct mprint *p, comp_id c)
             mp_say(p, " {");
             mp_sharding(p, k->root, h, false);
             put_open(p, p->m->to_output, p->m->nto_output, j);
+            put_result_frontend(p, j);
             mp_say(p, "}");
         }
     }

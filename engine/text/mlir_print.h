@@ -66,6 +66,7 @@ void mp_quoted(struct mprint *p, const char *s, size_t n);
 sharding_id mp_sharding_of(const struct mprint *p, instr_id i);
 void mp_sharding(struct mprint *p, instr_id i, sharding_id s, bool whole);
 void mp_discardable(struct mprint *p, instr_id i);
+void mp_frontend(struct mprint *p, const struct instr *in); /* mhlo.frontend_attributes = {..} */
 void mp_location(struct mprint *p, instr_id i);
 void mp_ints_attr(struct mprint *p, bool *first, const struct instr *in, enum attr_key k, const char *name);
 void mp_constant(struct mprint *p, instr_id i);

@@ -195,7 +195,7 @@ void mp_sharding(struct mprint *p, instr_id i, sharding_id s, bool whole)
 }
 
 /* key="value",... between the braces of frontend_attributes, as a dictionary. */
-static void put_frontend(struct mprint *p, const struct instr *in)
+void mp_frontend(struct mprint *p, const struct instr *in)
 {
     const char *s = in->frontend, *end = s + in->frontend_len;
     bool first = true;
@@ -244,7 +244,7 @@ void mp_discardable(struct mprint *p, instr_id i)
         return;
     mp_say(p, " {");
     if (in->frontend_len)
-        put_frontend(p, in);
+        mp_frontend(p, in);
     if (s.i) {
         mp_say(p, in->frontend_len ? ", " : "");
         mp_sharding(p, i, s, true);

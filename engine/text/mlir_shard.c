@@ -360,7 +360,7 @@ static void add_whole(struct mlir *r, const struct sdy *s, struct str *out)
 
 /* Priorities and axes that are not reduced yet mean nothing to GSPMD's rules. They are kept as XLA keeps
  * Shardy's own words: in the frontend attribute xla.sdy.sharding. NULL: nothing to keep. */
-static const struct mattr *remark(struct mlir *r, int64_t n, const struct sdy *v)
+static struct mattr *remark(struct mlir *r, int64_t n, const struct sdy *v)
 {
     bool extra = false;
     for (int64_t k = 0; k < n; k++)
@@ -624,7 +624,7 @@ bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id
 /* A custom call on one value, put in front of `before` (NULL: at the end of block). */
 static struct mop *call_op(struct mlir *r, struct mregion *block, struct mop *before, const struct mop *from,
                            const char *target, uint32_t operand, shape_id shape, sharding_id s,
-                           const char *config, const struct mattr *said)
+                           const char *config, struct mattr *said)
 {
     struct mop *op = ARENA_NEW(&r->tmp, struct mop);
     op->kind = M_RAW;
@@ -773,7 +773,7 @@ static bool manual_axis(const struct mop *op, const char *name)
 
 /* What a value of a manual computation is outside (full) and inside (local). */
 static bool border(struct mlir *r, const struct mop *op, const struct mattr *list, int64_t k, int rank,
-                   sharding_id *full, sharding_id *local, const char **config, const struct mattr **said)
+                   sharding_id *full, sharding_id *local, const char **config, struct mattr **said)
 {
     const char *stop;
     const char *p = list && list->val ? list_element(list->val, list->val + list->vlen, k, &stop) : NULL;
@@ -811,7 +811,7 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
     for (uint32_t k = 0; k < op->noperands; k++) {
         sharding_id full, local;
         const char *config;
-        const struct mattr *said;
+        struct mattr *said;
         uint32_t v = op->operands[k];
         shape_id shape = mval(r, g->arg0 + k)->shape;
         const struct shape *s = shape_get(r->c, shape);
@@ -830,7 +830,7 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
     for (uint32_t k = 0; k < op->nresults; k++) {
         sharding_id full, local;
         const char *config;
-        const struct mattr *said;
+        struct mattr *said;
         uint32_t v = ret->operands[k];
         shape_id shape = mval(r, op->result + k)->shape;
         const struct shape *s = shape_get(r->c, shape);

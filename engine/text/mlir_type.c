@@ -157,12 +157,14 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
         p++;
     }
     const char *e = p;
-    while (e < end && *e != ',' && *e != ' ' && *e != '\n' && *e != '\r')
+    while (e < end && *e != ',' && *e != ' ')
         e++;
     enum dtype t = element_type(p, (size_t)(e - p));
     if (t == DTYPE_NONE) {
         if (memmem(p, (size_t)(end - p), "quant", 5))
             return MFAIL(r, p, (size_t)(e - p), "quantised element types have no counterpart in HLO");
+        while (e > p && (e[-1] == '\n' || e[-1] == '\r'))
+            e--;
         return MFAIL(r, p, (size_t)(e - p), "no such element type: '%.*s'", (int)(e - p < 40 ? e - p : 40), p);
     }
     uint64_t dynamic = 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "text/printer.h"
+#include "text/unique.h"
 
 struct namer {
     const struct module *m;
@@ -22,6 +23,15 @@ static void find_taken(struct namer *n)
         n->taken[instr_at(n->m, (instr_id){ i })->name.i] = true;
 }
 
+/* `add` and `add.0` are one name to XLA, which then calls the second another one. */
+static bool zero_taken(const struct namer *n, const char *op)
+{
+    char buf[64];
+    int len = snprintf(buf, sizeof buf, "%s.0", op);
+    uint32_t id = intern_find(&n->m->ir->names, buf, (size_t)len);
+    return id && id < n->ntaken && n->taken[id];
+}
+
 static const char *next_name(struct namer *n, const struct instr *i)
 {
     char buf[64];
@@ -31,7 +41,7 @@ static const char *next_name(struct namer *n, const struct instr *i)
         int len = k ? snprintf(buf, sizeof buf, "%s.%" PRId64, op, k)
                     : snprintf(buf, sizeof buf, "%s", op);
         uint32_t id = intern_find(&n->m->ir->names, buf, (size_t)len);
-        if (!id || id >= n->ntaken || !n->taken[id])
+        if ((!id || id >= n->ntaken || !n->taken[id]) && (k || !zero_taken(n, op)))
             return arena_strndup(n->a, buf, (size_t)len);
     }
 }
@@ -60,6 +70,15 @@ const char *unnamed(struct printer *p, instr_id i)
         p->names = name_all(p->m, &p->tmp);
     const char *s = p->names[i.i];
     return s ? s : "unnamed"; /* an instruction that stands in no computation's list */
+}
+
+void printer_rename(struct printer *p)
+{
+    if (!names_repeat(p->m))
+        return;
+    if (!p->names)
+        p->names = name_all(p->m, &p->tmp);
+    p->renamed = names_unique_texts(p->m, p->names, &p->tmp);
 }
 
 void hlo_name_all(struct module *m)

@@ -19,7 +19,8 @@ struct printer {
     struct str scratch;
     struct text *shapes; /* by shape id, without and with layout; NULL: not kept */
     uint32_t nshapes;
-    const char **names; /* by instruction, of those that have none; made when first asked for */
+    const char **names;   /* by instruction, of those that have none; made when first asked for */
+    const char **renamed; /* by instruction, where a called computation repeats a name; may be NULL */
 };
 
 void put(struct printer *p, const char *s, size_t n);
@@ -35,5 +36,7 @@ void put_pairs(struct printer *p, const struct permute_pairs *a);
 
 /* names.c: the name that an instruction without one is printed under. */
 const char *unnamed(struct printer *p, instr_id i);
+/* Before a whole module is printed: names that it repeats become unique. */
+void printer_rename(struct printer *p);
 
 #endif

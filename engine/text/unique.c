@@ -15,7 +15,6 @@
 #include "text/unique.h"
 
 struct namer {
-    struct module *m;
     struct arena *a;
     struct intern roots;
     struct intern pairs;
@@ -60,15 +59,14 @@ static bool take(struct namer *n, uint32_t root, int64_t number)
     return intern_put(&n->pairs, &key, sizeof key) == before;
 }
 
-static void settle(struct namer *n, struct instr *i)
+/* Another name for one that is not free, in arena to; NULL: it keeps its own. */
+static const char *settle(struct namer *n, const char *name, size_t all, struct arena *to)
 {
-    struct ir *c = n->m->ir;
-    const char *name = name_text(c, i->name);
     int64_t number, first;
-    size_t len = split_name(name, name_len(c, i->name), &number);
+    size_t len = split_name(name, all, &number);
     uint32_t root = intern_put(&n->roots, name, len);
     if (take(n, root, number))
-        return;
+        return NULL;
     uint64_t next = 0;
     map_get(&n->next, root, &next);
     first = (int64_t)next;
@@ -77,10 +75,70 @@ static void settle(struct namer *n, struct instr *i)
     map_put(&n->next, root, (uint64_t)first + 1);
     char digits[24];
     int k = first ? snprintf(digits, sizeof digits, ".%" PRId64, first) : 0;
-    char *text = arena_alloc(n->a, (int64_t)len + k + 1, 1);
+    char *text = arena_alloc(to, (int64_t)len + k + 1, 1);
     memcpy(text, name, len);
     memcpy(text + len, digits, (size_t)k);
-    i->name = name_put(c, text, len + (size_t)k);
+    text[len + (size_t)k] = '\0';
+    return text;
+}
+
+static void namer_init(struct namer *n, struct arena *a)
+{
+    n->a = a;
+    intern_init(&n->roots, a);
+    intern_init(&n->pairs, a);
+    map_init(&n->next, a);
+}
+
+static bool twice_in_called(const struct module *m, struct arena *a)
+{
+    bool *seen = ARENA_ARRAY(a, bool, m->ir->names.entries.n);
+    for (uint32_t i = 1; i <= module_ninstrs(m); i++) {
+        const struct instr *in = instr_at(m, (instr_id){ i });
+        if (!in->name.i || in->comp.i == m->entry.i)
+            continue;
+        if (seen[in->name.i])
+            return true;
+        seen[in->name.i] = true;
+    }
+    return false;
+}
+
+const char **names_unique_texts(const struct module *m, const char *const *unnamed, struct arena *a)
+{
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    struct namer n = { 0 };
+    namer_init(&n, &tmp);
+    const char **out = ARENA_ARRAY(a, const char *, (int64_t)module_ninstrs(m) + 1);
+    for (uint32_t c = 1; c <= module_ncomps(m); c++) {
+        const struct computation *comp = comp_at(m, (comp_id){ c });
+        for (uint32_t k = 0; k < comp->ninstrs && c != m->entry.i; k++) {
+            uint32_t i = comp->instrs[k].i;
+            name_id name = instr_at(m, comp->instrs[k])->name;
+            const char *text = name.i ? name_text(m->ir, name) : unnamed[i];
+            if (text)
+                out[i] = settle(&n, text, name.i ? name_len(m->ir, name) : strlen(text), a);
+        }
+    }
+    arena_close(&tmp);
+    return out;
+}
+
+bool names_repeat(const struct module *m)
+{
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    bool twice = twice_in_called(m, &tmp);
+    arena_close(&tmp);
+    return twice;
+}
+
+static void settle_instr(struct namer *n, struct module *m, struct instr *i)
+{
+    const char *text = i->name.i ? settle(n, name_text(m->ir, i->name), name_len(m->ir, i->name), n->a) : NULL;
+    if (text)
+        i->name = name_put(m->ir, text, strlen(text));
 }
 
 void names_make_unique(struct module *m)
@@ -88,15 +146,12 @@ void names_make_unique(struct module *m)
     struct arena tmp = { 0 };
     arena_open(&tmp);
     if (any_twice(m, &tmp)) {
-        struct namer n = { .m = m, .a = &tmp };
-        intern_init(&n.roots, &tmp);
-        intern_init(&n.pairs, &tmp);
-        map_init(&n.next, &tmp);
+        struct namer n = { 0 };
+        namer_init(&n, &tmp);
         for (uint32_t c = 1; c <= module_ncomps(m); c++) {
             const struct computation *comp = comp_at(m, (comp_id){ c });
             for (uint32_t k = 0; k < comp->ninstrs && c != m->entry.i; k++)
-                if (instr_at(m, comp->instrs[k])->name.i)
-                    settle(&n, instr_at(m, comp->instrs[k]));
+                settle_instr(&n, m, instr_at(m, comp->instrs[k]));
         }
     }
     arena_close(&tmp);

@@ -8,6 +8,7 @@
 #include "conformance.h"
 #include "ir/ir.h"
 #include "text/text.h"
+#include "text/unique.h"
 
 struct loaded {
     struct ir *c;
@@ -53,8 +54,10 @@ static bool comes_back(struct conformance *c, const char *name, const struct loa
     struct str text = STR_IN(&l->d->arena);
     const char *form = stablehlo ? "the same module from its StableHLO" : "the same module from its HLO";
     const struct hlo_print_options o = { .max_bytes = 0 };
-    if (!stablehlo)
-        hlo_name_all(l->m); /* HLO text has a name for each instruction */
+    if (!stablehlo) { /* HLO text has a name for each instruction, and none twice */
+        hlo_name_all(l->m);
+        names_make_unique(l->m);
+    }
     if (stablehlo ? !mlir_print(l->m, NULL, &text, l->d) : !hlo_print(l->m, &o, &text)) {
         conformance_fail(c, name, form, first_error(l));
         return false;

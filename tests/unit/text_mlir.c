@@ -262,6 +262,49 @@ static void prints_back(void **state)
     stop(&g);
 }
 
+/* What GSPMD has no words for stays with the value, and comes back from both texts; so do open dimensions
+ * of the boundary, and the name of an entry that is no @main. */
+static void keeps_shardys_words(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "sdy.mesh @m = <[\"a\"=2, \"b\"=2], device_ids=[1, 0, 2, 3]>\n"
+        "func.func @f(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"a\", ?}p1, {}]>}, %y: tensor<8x4xf32>) -> "
+        "(tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"b\"}p2, {}]>}) {\n"
+        "  %1 = stablehlo.add %x, %y {sdy.sharding = #sdy.sharding_per_value<[<@m, [{?}, {?}], unreduced={\"b\"}>]>} : tensor<8x4xf32>\n"
+        "  %2 = sdy.sharding_constraint %1 <@m, [{}, {\"a\"}p0]> : tensor<8x4xf32>\n"
+        "  return %2 : tensor<8x4xf32>\n}\n";
+    static const char *const said[] = {
+        "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding=\"#sdy.sharding_per_value<[<mesh<[\\\"a\\\"=2, \\\"b\\\"=2], "
+        "device_ids=[1, 0, 2, 3]>, [{\\\"a\\\", ?}p1, {}]>]>\"}",
+        "[{?}, {?}], unreduced={\\\"b\\\"}>]>\"}", "[{}, {\\\"a\\\"}p0]>]>\"}", "[{\\\"b\\\"}p2, {}]>]>\"}", "ENTRY f {",
+        "allow_spmd_sharding_propagation_to_parameters={true,true}"
+    };
+    struct fixture f, g, h;
+    start(&f);
+    start(&g);
+    start(&h);
+    if (!read_mlir(&f, text))
+        fail_msg("%s", messages(&f));
+    struct str hlo = STR_IN(&f.a), mlir = STR_IN(&f.a);
+    const struct hlo_print_options o = { .max_bytes = 0 };
+    assert_true(hlo_print(f.m, &o, &hlo) && mlir_print(f.m, NULL, &mlir, f.d));
+    for (size_t k = 0; k < COUNTOF(said); k++)
+        if (!strstr(str_text(&hlo), said[k]))
+            fail_msg("no %s in\n%s", said[k], str_text(&hlo));
+    if (!read_mlir(&g, str_text(&mlir)))
+        fail_msg("%s\n%s", messages(&g), str_text(&mlir));
+    assert_true(module_equal(f.m, g.m));
+    h.m = module_load_text(h.c, "h.hlo", str_text(&hlo), hlo.n, NULL, h.d);
+    if (!h.m)
+        fail_msg("%s", messages(&h));
+    hlo_name_all(f.m);
+    assert_true(module_equal(f.m, h.m));
+    stop(&h);
+    stop(&g);
+    stop(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +313,7 @@ int main(void)
         cmocka_unit_test(shardings),              cmocka_unit_test(locations),
         cmocka_unit_test(unknown_operations),     cmocka_unit_test(refusals),
         cmocka_unit_test(deep_nesting),           cmocka_unit_test(prints_back),
+        cmocka_unit_test(keeps_shardys_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
