@@ -13,12 +13,6 @@
 #include "sharding/axes.h"
 #include "text/text.h"
 
-/* A computation that runs under manual axes. */
-struct manual_body {
-    comp_id comp;
-    const char *axes;
-};
-
 struct importer {
     struct module *m;
     struct arena tmp;
@@ -26,7 +20,7 @@ struct importer {
     int nmeshes;
     VEC(instr_id) added; /* of the computation at hand, in front of .. */
     VEC(instr_id) before; /* .. these */
-    VEC(struct manual_body) bodies;
+    const char **under; /* by computation: the manual axes it runs under, quoted; NULL: none */
     bool changed;
 };
 
@@ -221,8 +215,16 @@ static bool convert(struct importer *p, const struct instr *call, int64_t k, ins
     const char *manual = text_of(p, s, call->frontend_len, "xla.sdy.manual_axes");
     struct value_sharding v;
     sharding_id full, local;
-    if (!manual || k >= call->noperands || !read_value(p, list, k, &v) || !both_sides(p, &v, manual, &full, &local))
+    const char *outer = p->under[instr_at(p->m, i)->comp.i];
+    if (!manual || k >= call->noperands || !read_value(p, list, k, &v))
         return false;
+    sharding_id plain, outside;
+    if (outer) /* a manual computation within one: its axes come to those of the other */
+        manual = arena_printf(&p->tmp, "%s%s", outer, manual);
+    if (!both_sides(p, &v, manual, &full, &local))
+        return false;
+    if (outer && both_sides(p, &v, outer, &plain, &outside))
+        full = outside;
     instr_id operand = call->operands[k];
     bool left = false; /* axes for the open dimensions */
     for (int a = 0; a < v.mesh->naxes; a++)
@@ -261,19 +263,53 @@ static void convert_result(struct importer *p, instr_id i)
     p->changed = true;
 }
 
-/* What the leaving call takes comes from the call of the body: it and all that it calls see local arrays. */
-static void note_body(struct importer *p, const struct instr *leaving)
+/* Adds the quoted axes of a list to those that a computation runs under; whether any is new. */
+static bool add_axes(struct importer *p, comp_id c, const char *axes)
 {
-    const struct module *m = p->m;
-    const char *axes = text_of(p, leaving->frontend, leaving->frontend_len, "xla.sdy.manual_axes");
-    if (!axes || leaving->noperands == 0)
-        return;
-    const struct instr *from = instr_at(m, leaving->operands[0]);
-    if (from->op == OP_GET_TUPLE_ELEMENT)
-        from = instr_at(m, from->operands[0]);
-    const struct attr *a = from->op == OP_CALL ? instr_attr(from, ATTR_TO_APPLY) : NULL;
-    if (a)
-        vec_push(&p->tmp, &p->bodies, ((struct manual_body){ a->comp, axes }));
+    bool any = false;
+    for (const char *at = axes; (at = strchr(at, '"')); at++) {
+        const char *end = strchr(at + 1, '"');
+        if (!end)
+            break;
+        const char *name = arena_strndup(&p->tmp, at + 1, (size_t)(end - at - 1));
+        if (!is_manual_axis(p->under[c.i], name)) {
+            p->under[c.i] = arena_printf(&p->tmp, "%s\"%s\"", p->under[c.i] ? p->under[c.i] : "", name);
+            any = true;
+        }
+        at = end;
+    }
+    return any;
+}
+
+/* What the leaving call takes comes from the call of the body: it and all that it calls see local arrays. */
+static void find_bodies(struct importer *p)
+{
+    struct module *m = p->m;
+    VEC(comp_id) todo = { 0 };
+    p->under = ARENA_ARRAY(&p->tmp, const char *, (int64_t)module_ncomps(m) + 1);
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        const struct instr *in = instr_at(m, (instr_id){ k });
+        if (!is_border(m, in) || strcmp(instr_target(m, in), "xla.sdy.LocalToGlobalShape") != 0 || !in->noperands)
+            continue;
+        const char *axes = text_of(p, in->frontend, in->frontend_len, "xla.sdy.manual_axes");
+        const struct instr *from = instr_at(m, in->operands[0]);
+        if (from->op == OP_GET_TUPLE_ELEMENT)
+            from = instr_at(m, from->operands[0]);
+        const struct attr *a = from->op == OP_CALL ? instr_attr(from, ATTR_TO_APPLY) : NULL;
+        if (axes && a && add_axes(p, a->comp, axes))
+            vec_push(&p->tmp, &todo, a->comp);
+    }
+    while (todo.n) { /* ends: each time a computation gets an axis that it had not */
+        comp_id c = todo.v[--todo.n];
+        const struct computation *k = comp_at(m, c);
+        for (uint32_t j = 0; j < k->ninstrs; j++) {
+            comp_id called[64];
+            int n = instr_called(m, k->instrs[j], called, 64);
+            for (int v = 0; v < n && v < 64; v++)
+                if (add_axes(p, called[v], p->under[c.i]))
+                    vec_push(&p->tmp, &todo, called[v]);
+        }
+    }
 }
 
 /* Shardings that are said inside of a body are of the axes that are left: what the manual ones take is
@@ -281,24 +317,15 @@ static void note_body(struct importer *p, const struct instr *leaving)
 static void import_bodies(struct importer *p)
 {
     struct module *m = p->m;
-    bool *seen = ARENA_ARRAY(&p->tmp, bool, (int64_t)module_ncomps(m) + 1);
-    for (int64_t b = 0; b < p->bodies.n; b++) {
-        struct manual_body x = p->bodies.v[b];
-        if (seen[x.comp.i])
-            continue;
-        seen[x.comp.i] = true;
-        const struct computation *k = comp_at(m, x.comp);
-        for (uint32_t j = 0; j < k->ninstrs; j++) {
+    for (uint32_t c = 1; c <= module_ncomps(m); c++) {
+        const struct computation *k = comp_at(m, (comp_id){ c });
+        for (uint32_t j = 0; j < k->ninstrs && p->under[c]; j++) {
             struct instr *in = instr_at(m, k->instrs[j]);
-            comp_id called[64];
-            int n = instr_called(m, k->instrs[j], called, 64);
-            for (int v = 0; v < n && v < 64; v++)
-                vec_push(&p->tmp, &p->bodies, ((struct manual_body){ called[v], x.axes }));
             struct value_sharding s;
             sharding_id full, local;
             if (!in->sharding.i || !in->frontend_len || instr_shape(m, k->instrs[j])->kind != SHAPE_ARRAY ||
                 !read_value(p, text_of(p, in->frontend, in->frontend_len, "xla.sdy.sharding"), 0, &s) ||
-                !both_sides(p, &s, x.axes, &full, &local))
+                !both_sides(p, &s, p->under[c], &full, &local))
                 continue;
             in->sharding = local;
             in->note = NULL;
@@ -334,8 +361,6 @@ static void import_computation(struct importer *p, comp_id c)
     p->added.n = p->before.n = 0;
     for (uint32_t j = 0; j < n; j++) {
         const struct instr *in = instr_at(m, list[j]);
-        if (is_border(m, in) && !strcmp(instr_target(m, in), "xla.sdy.LocalToGlobalShape"))
-            note_body(p, in);
         if (in->op == OP_GET_TUPLE_ELEMENT && is_border(m, instr_at(m, in->operands[0])))
             (void)convert(p, instr_at(m, in->operands[0]), instr_int(in, ATTR_INDEX, 0), list[j]);
         else if (is_border(m, in) && instr_shape(m, list[j])->kind == SHAPE_ARRAY)
@@ -415,6 +440,7 @@ bool hlo_import_shardy(struct module *m)
         return false;
     arena_open(&p.tmp);
     read_meshes(&p);
+    find_bodies(&p);
     bool changed = false;
     for (uint32_t c = 1; c <= module_ncomps(m) && p.nmeshes > 0; c++) {
         p.changed = false;
