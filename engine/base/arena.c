@@ -67,6 +67,23 @@ void *arena_alloc(struct arena *a, int64_t n, size_t size)
     return p;
 }
 
+void arena_give_back(struct arena *a, const void *p, int64_t n, size_t size)
+{
+    size_t bytes = round_up((size_t)n * size);
+    /* A shared block is never as small as what lies in it (take), so that equal sizes mean a block of its own. */
+    for (struct arena_block **at = &a->blocks; bytes && *at; at = &(*at)->next) {
+        struct arena_block *b = *at;
+        if ((const char *)b + round_up(sizeof *b) != (const char *)p)
+            continue;
+        if (b->size == bytes) {
+            *at = b->next;
+            a->bytes -= (int64_t)bytes;
+            free(b);
+        }
+        return;
+    }
+}
+
 void *arena_copy(struct arena *a, const void *from, int64_t n, size_t size)
 {
     void *p = arena_alloc(a, n, size);

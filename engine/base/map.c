@@ -32,10 +32,11 @@ bool map_get(const struct map *m, uint64_t key, uint64_t *val)
 static void map_resize(struct map *m, int64_t cap)
 {
     struct map old = *m;
-    m->cap = cap;
-    m->keys = ARENA_ARRAY(m->arena, uint64_t, cap);
-    m->vals = ARENA_ARRAY(m->arena, uint64_t, cap);
+    uint64_t *keys = ARENA_ARRAY(m->arena, uint64_t, cap), *vals = ARENA_ARRAY(m->arena, uint64_t, cap);
     m->used = ARENA_ARRAY(m->arena, uint8_t, cap);
+    m->keys = keys;
+    m->vals = vals;
+    m->cap = cap;
     for (int64_t i = 0; i < old.cap; i++) {
         if (!old.used[i])
             continue;
@@ -44,6 +45,9 @@ static void map_resize(struct map *m, int64_t cap)
         m->keys[k] = old.keys[i];
         m->vals[k] = old.vals[i];
     }
+    arena_give_back(m->arena, old.keys, old.cap, sizeof *old.keys);
+    arena_give_back(m->arena, old.vals, old.cap, sizeof *old.vals);
+    arena_give_back(m->arena, old.used, old.cap, sizeof *old.used);
 }
 
 void map_put(struct map *m, uint64_t key, uint64_t val)
@@ -102,8 +106,10 @@ static int64_t intern_slot(const struct intern *t, const void *bytes, size_t len
 
 static void intern_resize(struct intern *t, int64_t cap)
 {
+    uint64_t *slots = ARENA_ARRAY(t->arena, uint64_t, cap);
+    arena_give_back(t->arena, t->slots, t->cap, sizeof *t->slots);
     t->cap = cap;
-    t->slots = ARENA_ARRAY(t->arena, uint64_t, cap);
+    t->slots = slots;
     for (uint32_t id = 1; id < t->entries.n; id++) {
         int64_t i = (int64_t)intern_at(t, id)->hash & (cap - 1);
         while (t->slots[i])

@@ -446,6 +446,21 @@ static bool merge_split_move(struct spmd *s, struct pval v, sharding_id target, 
     return out->sharding.i == target.i;
 }
 
+/* A step on the way to a target. It may be known already: the value was cut out of a less split one,
+ * or another target went the same way first (S-71). */
+static struct pval cached_step(struct spmd *s, struct pval v, sharding_id mid)
+{
+    struct pval r;
+    if (reshard_cache_get(s, v, mid, &r))
+        return r;
+    r = reshard_no_full(s, v, mid);
+    if (r.sharding.i != mid.i)
+        return r;
+    reshard_cache_put(s, r, v.sharding, v);
+    reshard_cache_put(s, v, mid, r);
+    return r;
+}
+
 /* S-89 2 */
 static bool replicate_one_first(struct spmd *s, struct pval v, sharding_id target, struct pval *out)
 {
@@ -458,7 +473,7 @@ static bool replicate_one_first(struct spmd *s, struct pval v, sharding_id targe
         if (t == 1 || t * copies != k)
             continue;
         sharding_id mid = sharding_replicate_dims(s->sh, v.sharding, 1, &d);
-        struct pval r = reshard_no_full(s, v, mid);
+        struct pval r = cached_step(s, v, mid);
         if (r.sharding.i != mid.i)
             return false;
         r = reshard_no_full(s, r, target);
