@@ -9,7 +9,6 @@ needs='
 /usr/include/cjson/cJSON.h         libcjson-dev
 /usr/include/zlib.h                zlib1g-dev
 /usr/include/cmocka.h              libcmocka-dev
-/usr/bin/tmux                      tmux
 libopenblas.so                     libopenblas-dev
 '
 
@@ -21,7 +20,14 @@ wanted='
 /usr/bin/Xvfb                      xvfb
 /usr/bin/xdotool                   xdotool
 /usr/bin/xmllint                   libxml2-utils
+/usr/bin/tmux                      tmux
 '
+# setup.sh all: also what tests of MPI and of reports in a browser need
+[ "${1:-}" != all ] || wanted="$wanted
+/usr/bin/mpicc                     libopenmpi-dev
+/usr/bin/mpirun                    openmpi-bin
+/usr/bin/chromium                  chromium
+"
 
 found() {
     case $1 in
@@ -73,4 +79,4 @@ install() {
 }
 [ -z "$missing" ] || install "$missing"
 [ -z "$optional" ] || install "$optional" ||
-    echo "without$optional: no PNG, no PDF, no window, or no laid-out graphs; all else works" >&2
+    echo "without$optional: no PNG, no PDF, no window, no laid-out graphs, or fewer tests; all else works" >&2

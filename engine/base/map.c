@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/open.h"
 
 void map_init(struct map *m, struct arena *a)
 {

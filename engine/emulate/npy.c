@@ -128,7 +128,8 @@ static char numpy_kind(enum dtype t)
 
 static enum dtype file_dtype(const struct header *h, enum dtype want)
 {
-    if (h->kind == 'V')
+    bool f8 = h->kind == 'f' && h->size == 1; /* ml_dtypes' float8_e5m2 calls itself that */
+    if (h->kind == 'V' || (f8 && dtype_kind(want) == DTYPE_KIND_FLOAT))
         return h->size == dtype_bytes(want) ? want : DTYPE_NONE;
     for (int t = 1; t < DTYPE_COUNT; t++) {
         enum dtype x = (enum dtype)t;

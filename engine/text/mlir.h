@@ -89,25 +89,25 @@ struct mval {
 struct mop {
     uint8_t kind; /* enum mkind */
     bool live, generic;
+    bool keep; /* M_RAW: has an effect although nothing uses it */
     uint16_t hlo; /* enum op_kind */
     uint32_t noperands, nresults, nattrs, nregions;
-    uint32_t *operands;
     uint32_t result; /* the first; others follow */
+    uint32_t nat;
+    uint32_t *operands;
     struct mattr *attrs;
     struct mregion **regions;
     const char *name, *sym, *loc; /* sym: callee, target, without @ */
     uint32_t nname, nsym, nloc;
-    const char *at; /* the result's or the operation's name in the text */
-    uint32_t nat;
+    int nraw;
+    const char *at; /* the result's or the operation's name in the text, of length nat */
     struct mop *next, *prev;
     struct mregion *block;
     /* M_RAW */
-    const struct attr *raw;
-    int nraw;
+    const struct attr *raw; /* nraw of them */
     sharding_id sharding; /* also of ops whose sharding was worked out while reading */
+    comp_id applied;      /* of `applies stablehlo.add` */
     const struct sharding_note *note;
-    bool keep; /* has an effect although nothing uses it */
-    comp_id applied; /* of `applies stablehlo.add` */
 };
 
 struct mfunc {
@@ -224,6 +224,8 @@ struct mlir {
     sharding_id set_sharding; /* for what is emitted now */
     const struct sharding_note *set_note;
     const char *metadata, *frontend;
+    instr_id *operand_list; /* of the operation being emitted */
+    uint32_t capoperands;
     const struct mattr *remark; /* Shardy's words for the sharding read last that GSPMD has none for; NULL */
     uint32_t nmetadata, nfrontend;
     VEC(struct attr) out;

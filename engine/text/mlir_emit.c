@@ -24,14 +24,14 @@ instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const
  * computation (of inlined regions): the later is named when printed. */
 static void give_name(struct mlir *r, struct instr *in, enum op_kind op, const char *name, uint32_t n)
 {
-    struct str s = STR_IN(&r->tmp);
+    char s[320]; /* an opcode's name, a dot, 200 letters */
     if (in->name.i || n == 0 || n > 200 || mlir_nameless(name, n))
         return;
-    if (mis(name[0], MC_DIGIT))
-        str_addf(&s, "%s.", op_name(op));
+    size_t len = mis(name[0], MC_DIGIT) ? (size_t)snprintf(s, 100, "%s.", op_name(op)) : 0;
+    len = len < 100 ? len : 99;
     for (uint32_t i = 0; i < n; i++)
-        str_addc(&s, (mis(name[i], MC_WORD) && name[i] != '$') || name[i] == '-' ? name[i] : '_');
-    name_id id = name_put(r->c, str_text(&s), s.n);
+        s[len++] = (mis(name[i], MC_WORD) && name[i] != '$') || name[i] == '-' ? name[i] : '_';
+    name_id id = name_put(r->c, s, len);
     uint64_t key = (uint64_t)r->comp.i << 32 | id.i, there;
     if (!r->used_names.arena)
         map_init(&r->used_names, &r->tmp);
@@ -167,7 +167,12 @@ instr_id mvalue(struct mlir *r, uint32_t v)
 
 static bool operands(struct mlir *r, const struct mop *op, instr_id **out)
 {
-    *out = ARENA_ARRAY(&r->tmp, instr_id, op->noperands + 1);
+    if (op->noperands >= r->capoperands) { /* one list for all: an instruction copies its operands */
+        r->capoperands = op->noperands * 2 + 64;
+        r->operand_list = ARENA_ARRAY(&r->tmp, instr_id, r->capoperands);
+    }
+    *out = r->operand_list;
+    memset(*out, 0, (op->noperands + 1) * sizeof **out);
     bool loop = op->kind == M_HLO && op->hlo == OP_WHILE && op->nregions == 2;
     for (uint32_t k = 0; k < op->noperands; k++) {
         if (loop && mval(r, op->regions[1]->arg0 + k)->alias)
