@@ -76,8 +76,7 @@ void arena_give_back(struct arena *a, const void *p, int64_t n, size_t size)
         if ((const char *)b + round_up(sizeof *b) != (const char *)p)
             continue;
         if (b->size == bytes) {
-            *at = b->next;
-            a->bytes -= (int64_t)bytes;
+            *at = b->next; /* a->bytes stays: it counts what was asked for */
             free(b);
         }
         return;

@@ -1,5 +1,5 @@
-/* Between the files of base: the thread's list of open pass arenas, which fail.c unwinds; memory that a table
- * gives back when it has grown out of it. */
+/* The thread's list of open pass arenas, between fail.c, which unwinds it, and arena.c; and how tables give
+ * back memory when they have grown out of it. */
 #ifndef GSPMD_BASE_OPEN_H
 #define GSPMD_BASE_OPEN_H
 

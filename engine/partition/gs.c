@@ -242,6 +242,28 @@ struct pval gs_mask_indices(struct gs *g, struct pval v, int n, const int *dims)
 
 /* ---- the local operation ------------------------------------------------------------------------ */
 
+static int64_t starts_of(const struct gs *g, const struct shape *indices)
+{
+    int64_t n = 1;
+    for (int d = 0; d < indices->rank; d++)
+        n *= d == g->vector_dim ? 1 : indices->dims[d];
+    return n;
+}
+
+/* A gather of several slices of which a device takes one: XLA's compilers make a dynamic-slice of
+ * it, which bounded.c is about. */
+static bool one_slice_here(const struct gs *g, const struct shape *local)
+{
+    const struct instr *in = instr_at(g->s->src, g->source);
+    return starts_of(g, local) == 1 && starts_of(g, source_shape(g->s, in->operands[1])) > 1;
+}
+
+static bool is_piece(const struct spmd *s, instr_id x)
+{
+    enum op_kind op = (enum op_kind)instr_at(s->out, x)->op;
+    return op == OP_DYNAMIC_SLICE || op == OP_GATHER;
+}
+
 static instr_id local_gather(struct gs *g, const struct gs_state *st, instr_id operand,
                              instr_id indices)
 {
@@ -257,11 +279,12 @@ static instr_id local_gather(struct gs *g, const struct gs_state *st, instr_id o
             o++;
         dims[o++] = st->sizes[d];
     }
-    instr_id ops[2] = { operand, indices };
+    bool piece_of_piece = one_slice_here(g, i) && is_piece(s, operand);
+    instr_id ops[2] = { piece_of_piece ? bounded_piece(s, operand) : operand, indices };
     instr_id y =
         emit_clone(s, g->source, shape_array(s->ir, x->dtype, g->output_rank, dims), 2, ops);
     set_attr(s, y, attr_ints(s->out, ATTR_SLICE_SIZES, g->operand_rank, st->sizes));
-    return y;
+    return piece_of_piece ? bounded_piece(s, y) : y;
 }
 
 /* Everything whole: always right. */

@@ -494,6 +494,41 @@ static struct pval operand_or_identity(struct gs *g, struct pval v, const struct
     return v;
 }
 
+/* The groups' members stand in one order for both. Where every device of a group has the same indices
+ * any order will do for them, and the split updates keep theirs and stay where they are: true. */
+static bool indices_follow_updates(struct spmd *s, struct sharding_group *gi, struct sharding_group *gu)
+{
+    bool follow = sharding_is_tiled(s->sh, gu->inner) && !sharding_is_tiled(s->sh, gi->inner);
+    if (follow)
+        sharding_group_align(s->sh, gi, gu, false);
+    else
+        sharding_group_align(s->sh, gu, gi, false);
+    return follow;
+}
+
+/* Reduces the members of equal rank of all groups, grouped dim by grouped dim. A partial sharding
+ * can't say which these are: it forgets in which order its copies stand. */
+static instr_id reduce_ranks(struct spmd *s, instr_id x, comp_id reducer, const struct sharding_group *g)
+{
+    int64_t view[RANK_ROOM];
+    int n = g->ndims;
+    for (int j = 0; j < n; j++)
+        view[j] = g->sizes[j];
+    view[n] = g->groups.dims[1];
+    struct tiling split = tiling_reshape(s->sh, g->groups, n + 1, view);
+    for (int j = n - 1; j >= 0; j--) {
+        int perm[RANK_ROOM], m = 0;
+        for (int i = 0; i <= n; i++)
+            if (i != j)
+                perm[m++] = i;
+        perm[m] = j;
+        int64_t dims[2] = { g->groups.dims[0] * g->groups.dims[1] / view[j], view[j] };
+        struct tiling along = tiling_transpose(s->sh, split, perm);
+        x = emit_all_reduce(s, x, reducer, tiling_reshape(s->sh, along, 2, dims));
+    }
+    return x;
+}
+
 static bool scatter_indices(struct gs *g, const struct gs_state *st, struct pval *res)
 {
     struct spmd *s = g->s;
@@ -523,7 +558,8 @@ static bool scatter_indices(struct gs *g, const struct gs_state *st, struct pval
     struct sharding_group gi, gu, go;
     sharding_group_on(s->sh, ish, t.n, t.indices, NULL, &gi);
     sharding_group_on(s->sh, upd, t.n, t.output, NULL, &gu);
-    sharding_group_align(s->sh, &gu, &gi, false);
+    bool follow = indices_follow_updates(s, &gi, &gu);
+    ish = sharding_ungroup(s->sh, &gi);
     struct pval indices = gs_mask_indices(g, reshard(s, st->indices, ish), t.n, t.indices);
     in.indices = gs_inside(g, indices, &gi);
     in.update[0] = gs_inside(g, reshard(s, st->update[0], sharding_ungroup(s->sh, &gu)), &gu);
@@ -535,8 +571,10 @@ static bool scatter_indices(struct gs *g, const struct gs_state *st, struct pval
     gs_run(g, &in, res);
     groups_leave(s);
     const char *old = because(s, "updates of tiled indices (S-213)");
-    instr_id y = emit_reduce_along(s, res[0].local, binary_computation(s, op, base_of(s, res[0])->dtype),
-                                   ish, t.n, t.indices);
+    comp_id reducer = binary_computation(s, op, base_of(s, res[0])->dtype);
+    instr_id y = follow && sharding_is_tiled(s->sh, go.inner)
+                     ? reduce_ranks(s, res[0].local, reducer, &gi)
+                     : emit_reduce_along(s, res[0].local, reducer, ish, t.n, t.indices);
     s->reason = old;
     sharding_id label = sharding_ungroup(s->sh, &go);
     res[0] = reshard(s, pval_make(s, y, st->operand[0].base, label), st->out);

@@ -1,6 +1,7 @@
 /* HLO text: one instruction, `ROOT name = shape opcode(operands), key=value, ...`. */
 #include "text/reader.h"
 
+#include "base/open.h"
 #include "text/features.h"
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -161,6 +162,7 @@ static void define(struct hlo *r, name_id name, instr_id id)
         struct definition *v = ARENA_ARRAY(&r->tmp, struct definition, n);
         if (r->ndefs)
             memcpy(v, r->defs, r->ndefs * sizeof *v);
+        arena_give_back(&r->tmp, r->defs, r->ndefs, sizeof *v);
         r->defs = v;
         r->ndefs = n;
     }

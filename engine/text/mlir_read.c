@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fail.h"
+#include "base/open.h"
 
 #define W  MC_WORD
 #define WD (MC_WORD | MC_DIGIT)
@@ -194,6 +195,7 @@ static void names_rehash(struct mlir *r)
             k = (k + 1) & (cap - 1);
         r->names[k] = from[i];
     }
+    arena_give_back(&r->tmp, from, old, sizeof *from);
 }
 
 static struct mname *name_slot(struct mlir *r, const char *name, size_t n)
@@ -235,6 +237,8 @@ static uint32_t *number_slot(struct mlir *r, uint32_t k)
             memcpy(v, r->numbered, r->ncap * sizeof *v);
             memcpy(f, r->numbered_func, r->ncap * sizeof *f);
         }
+        arena_give_back(&r->tmp, r->numbered, r->ncap, sizeof *v);
+        arena_give_back(&r->tmp, r->numbered_func, r->ncap, sizeof *f);
         r->numbered = v;
         r->numbered_func = f;
         r->ncap = cap;

@@ -312,29 +312,38 @@ static void find_bodies(struct importer *p)
     }
 }
 
+/* Open dimensions of a constraint, which the sharding itself cannot say. */
+static void open_dims(struct importer *p, struct instr *in, uint64_t open)
+{
+    struct attr a[2];
+    if (in->op != OP_CUSTOM_CALL || !open || strcmp(instr_target(p->m, in), "Sharding") != 0 ||
+        instr_attr(in, ATTR_BACKEND_CONFIG))
+        return;
+    int n = call_attrs(p, "Sharding", open, a);
+    in->attrs = arena_copy(&p->m->arena, a, n, sizeof *a);
+    in->nattrs = (uint8_t)n;
+    p->changed = true;
+}
+
 /* Shardings that are said inside of a body are of the axes that are left: what the manual ones take is
  * added, as the StableHLO reader does. */
-static void import_bodies(struct importer *p)
+static void import_shardings(struct importer *p)
 {
     struct module *m = p->m;
     for (uint32_t c = 1; c <= module_ncomps(m); c++) {
         const struct computation *k = comp_at(m, (comp_id){ c });
-        for (uint32_t j = 0; j < k->ninstrs && p->under[c]; j++) {
+        for (uint32_t j = 0; j < k->ninstrs; j++) {
             struct instr *in = instr_at(m, k->instrs[j]);
             struct value_sharding s;
             sharding_id full, local;
             if (!in->sharding.i || !in->frontend_len || instr_shape(m, k->instrs[j])->kind != SHAPE_ARRAY ||
-                !read_value(p, text_of(p, in->frontend, in->frontend_len, "xla.sdy.sharding"), 0, &s) ||
-                !both_sides(p, &s, p->under[c], &full, &local))
+                !read_value(p, text_of(p, in->frontend, in->frontend_len, "xla.sdy.sharding"), 0, &s))
                 continue;
-            in->sharding = local;
-            in->note = NULL;
-            if (in->op == OP_CUSTOM_CALL && s.axes.open && !strcmp(instr_target(m, in), "Sharding")) {
-                struct attr a[2];
-                int na = call_attrs(p, "Sharding", s.axes.open, a);
-                in->attrs = arena_copy(&m->arena, a, na, sizeof *a);
-                in->nattrs = (uint8_t)na;
+            if (p->under[c] && both_sides(p, &s, p->under[c], &full, &local)) {
+                in->sharding = local;
+                in->note = NULL;
             }
+            open_dims(p, in, s.axes.open);
         }
     }
 }
@@ -434,7 +443,9 @@ bool hlo_import_shardy(struct module *m)
     bool any = false;
     for (uint32_t k = 1; k <= module_ninstrs(m) && !any; k++) {
         const struct instr *in = instr_at(m, (instr_id){ k });
-        any = in->op == OP_CUSTOM_CALL && in->frontend_len && !strncmp(instr_target(m, in), "xla.sdy.", 8);
+        any = in->op == OP_CUSTOM_CALL && in->frontend_len &&
+              (!strncmp(instr_target(m, in), "xla.sdy.", 8) ||
+               memmem(in->frontend, in->frontend_len, "xla.sdy.sharding", 16));
     }
     if (!any)
         return false;
@@ -447,7 +458,9 @@ bool hlo_import_shardy(struct module *m)
         import_computation(&p, (comp_id){ c });
         changed |= p.changed;
     }
-    import_bodies(&p);
+    p.changed = false;
+    import_shardings(&p);
+    changed |= p.changed;
     if (changed)
         module_unique_channels(m);
     arena_close(&p.tmp);

@@ -124,6 +124,64 @@ static void test_indices_of_one_device(void **state)
           32);
 }
 
+/* S-213: the indices, of which all devices of a group hold a copy, take the order of the updates. */
+static void test_updates_keep_their_order(void **state)
+{
+    (void)state;
+    sends(MODULE(4, MAXIMUM, "  x = f32[4,3] parameter(0), sharding={replicated}\n  i = s32[4,2] parameter(1), sharding={replicated}\n"
+                             "  u = f32[3,4,2] parameter(2), sharding={devices=[2,2,1]0,3,2,1}\n"
+                             "  ROOT o = f32[4,3] scatter(x, i, u), update_window_dims={0,2}, inserted_window_dims={}, "
+                             "scatter_dims_to_operand_dims={1,0}, index_vector_dim=1, to_apply=max, sharding={replicated}\n"),
+          80);
+}
+
+static void any_order(char *out, size_t size, const char *axes, const char *end)
+{
+    int d[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    for (int i = 7; i > 0; i--) {
+        int j = below(i + 1), t = d[i];
+        d[i] = d[j];
+        d[j] = t;
+    }
+    (void)snprintf(out, size, "{devices=%s%d,%d,%d,%d,%d,%d,%d,%d%s}", axes, d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7], end);
+}
+
+/* Which devices then hold parts of one sum follows from that order too. */
+static void test_scatters_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const updates[] = { "[2,4,1]", "[2,2,2]", "[1,2,4]", "[4,2,1]", "[2,1,4]" };
+    state_of_random = 9;
+    for (int k = 0; k < 300; k++) {
+        char x[100] = "{replicated}", i[100] = "{replicated}", u[100], text[1200];
+        any_order(u, sizeof u, updates[below(5)], "");
+        if (below(2))
+            any_order(i, sizeof i, below(2) ? "[2,1,4]" : "[4,1,2]", " last_tile_dim_replicate");
+        if (below(2))
+            any_order(x, sizeof x, below(2) ? "[2,1,4]" : "[1,2,4]", " last_tile_dim_replicate");
+        (void)snprintf(text, sizeof text, MODULE(8, MAXIMUM, "  x = f32[4,8] parameter(0), sharding=%s\n  i = s32[8,1] parameter(1), sharding=%s\n"
+                       "  u = f32[4,8,4] parameter(2), sharding=%s\n"
+                       "  ROOT o = f32[4,8] scatter(x, i, u), update_window_dims={0,2}, inserted_window_dims={}, "
+                       "scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=max, sharding={replicated}\n"), x, i, u);
+        struct whole w = made(text);
+        const char *differs = whole_differs(&w, RUN_RING);
+        if (differs)
+            fail_msg("%s\n%s", differs, text);
+        whole_free(&w);
+    }
+}
+
+/* S-89: the first step of the reshard is undone where the value was cut out of one that is still there. */
+static void test_step_that_is_known(void **state)
+{
+    (void)state;
+    sends(MODULE(8, "", "  x = f32[4,8,7] parameter(0), sharding={replicated}\n"
+                        "  y = f32[2,8,7] parameter(1), sharding={devices=[2,4,1]<=[2,2,2]T(1,2,0)}\n"
+                        "  c = f32[10,8,7] concatenate(x, x, y), dimensions={0}, sharding={devices=[2,1,4]<=[2,2,2]T(0,2,1)}\n"
+                        "  ROOT o = f32[10,8,7] copy(c), sharding={devices=[1,4,1,2]<=[8] last_tile_dim_replicate}\n"),
+          1320);
+}
+
 /* S-144: base and update are whole on the cut dims, as the base is tiled on the others. */
 static void test_update_of_cut_dimensions(void **state)
 {
@@ -223,6 +281,12 @@ static void test_starts_are_clamped_before_a_cut(void **state)
     assert_int_equal(starts_clamped(MODULE(2, "", "  x = s32[9,4] parameter(0), sharding={replicated}\n  i = s32[1] parameter(1), sharding={replicated}\n"
                                                   "  ROOT o = s32[4,4] gather(x, i), offset_dims={0,1}, collapsed_slice_dims={}, start_index_map={0}, "
                                                   "index_vector_dim=0, slice_sizes={4,4}, sharding={devices=[2,1]<=[2]}\n")), 1);
+    /* A device takes one slice of the gather only. Both starts are clamped, and the gather's two components are one. */
+    assert_int_equal(starts_clamped(MODULE(8, "", "  x = s32[1,16] parameter(0), sharding={replicated}\n  i = s32[] parameter(1), sharding={replicated}\n"
+                                                  "  j = s32[2,8] parameter(2), sharding={devices=[1,8]6,4,7,5,2,1,3,0}\n"
+                                                  "  d = s32[1,2] dynamic-slice(x, i, i), dynamic_slice_sizes={1,2}\n"
+                                                  "  ROOT o = s32[8] gather(d, j), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={1,0}, "
+                                                  "index_vector_dim=0, slice_sizes={1,1}, sharding={replicated}\n")), 3);
     /* Nothing is cut of it: as it was written. */
     assert_int_equal(starts_clamped(MODULE(2, "", "  x = s32[9] parameter(0), sharding={replicated}\n  i = s32[] parameter(1), sharding={replicated}\n"
                                                   "  ROOT o = s32[4] dynamic-slice(x, i), dynamic_slice_sizes={4}, sharding={replicated}\n")), 0);
@@ -250,6 +314,9 @@ int main(void)
         cmocka_unit_test(test_gather_without_a_permute),
         cmocka_unit_test(test_costs_of_strategies_are_their_own),
         cmocka_unit_test(test_indices_of_one_device),
+        cmocka_unit_test(test_updates_keep_their_order),
+        cmocka_unit_test(test_scatters_in_any_order),
+        cmocka_unit_test(test_step_that_is_known),
         cmocka_unit_test(test_update_of_cut_dimensions),
         cmocka_unit_test(test_method_of_the_option),
         cmocka_unit_test(test_sort_as_topk),

@@ -217,6 +217,11 @@ static void pad_negative_and_interior(void **state)
     EXPECT_INTS(ONE("a = s32[3] constant({1, 2, 3})\n z = s32[] constant(9)\n ROOT r = s32[2] "
                     "pad(a, z), padding=-2_1"),
                 3, 9);
+    /* What negative padding cuts off is gone for a window over it, too. */
+    EXPECT_INTS(WITH("add { p = s32[] parameter(0)\n q = s32[] parameter(1)\n ROOT s = s32[] add(p, q) }\n",
+                     "a = s32[1] constant({5})\n z = s32[] constant(0)\n b = s32[2] pad(a, z), padding=-1_2\n"
+                     "ROOT r = s32[2] reduce-window(b, z), window={size=2 pad=1_0}, to_apply=add"),
+                0, 0);
 }
 
 static void dynamic_slices_are_clamped(void **state)
@@ -228,6 +233,11 @@ static void dynamic_slices_are_clamped(void **state)
     EXPECT_INTS(ONE("a = s32[4] constant({1, 2, 3, 4})\n i = u32[] constant(4294967295)\n"
                     "ROOT r = s32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}"),
                 3, 4);
+    /* Each start is clamped where it stands: not their sum. */
+    EXPECT_INTS(ONE("a = s32[3] constant({1, 2, 3})\n i = s32[] constant(-7)\n j = s32[] constant(1)\n"
+                    "b = s32[3] dynamic-slice(a, i), dynamic_slice_sizes={3}\n"
+                    "ROOT r = s32[2] dynamic-slice(b, j), dynamic_slice_sizes={2}"),
+                2, 3);
     EXPECT_INTS(ONE("a = s32[4] constant({1, 2, 3, 4})\n u = s32[2] constant({8, 9})\n i = s64[] "
                     "constant(-3)\n"
                     "ROOT r = s32[4] dynamic-update-slice(a, u, i)"),

@@ -37,6 +37,11 @@ static void names_and_opcodes(void **state)
     refused("x = f32[8] negate(y)", 3, "'x' is defined twice: already on line 3", NULL);
     refused("z = f32[8] subtrct(x, y)", 14, "no such opcode: 'subtrct'", "subtract");
     refused("z = f32[8] negate(x, y)", 14, "negate takes 1 operand, not 2", NULL);
+    refused("z = f32[8] negate(x", 22, "expected ',' or ')'", NULL);
+    refused("z = f32[8] negate(x), lhs_contracting_dims={0}", 25, "negate has no attribute 'lhs_contracting_dims'",
+            NULL);
+    refused("z = f32[8] negate(x), dimesions={0}", 25, "no such attribute: 'dimesions'", "did you mean dimensions=?");
+    refused("z = f32[8] reverse(x), dimensions=", 26, "'dimensions=' has no value", NULL);
     refused("z = f32[8] select(x)", 14, "select takes 3 operands, not 1", NULL);
     refused("z = f32[8] call(x), to_apply=nowhere", 32, "no computation is called 'nowhere'", NULL);
     refused("z = f32[8] call(x), to_apply=e", 32, "'e' calls itself", NULL);

@@ -305,6 +305,43 @@ static void keeps_shardys_words(void **state)
     stop(&f);
 }
 
+/* Names hold in a region only; an HLO text of the module has each once and is stable when read again. */
+static void regions_repeat_names(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "module @m {\n"
+        "  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "    %c = stablehlo.constant dense<0> : tensor<i32>\n"
+        "    %0:2 = stablehlo.while(%iterArg = %c, %iterArg_0 = %arg0) : tensor<i32>, tensor<8xf32>\n"
+        "    cond {\n"
+        "      %c_1 = stablehlo.constant dense<3> : tensor<i32>\n"
+        "      %1 = stablehlo.compare LT, %iterArg, %c_1 : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        "      stablehlo.return %1 : tensor<i1>\n"
+        "    } do {\n"
+        "      %c_1 = stablehlo.constant dense<1> : tensor<i32>\n"
+        "      %1 = stablehlo.add %iterArg, %c_1 : tensor<i32>\n"
+        "      %2 = stablehlo.negate %iterArg_0 : tensor<8xf32>\n"
+        "      stablehlo.return %1, %2 : tensor<i32>, tensor<8xf32>\n"
+        "    }\n"
+        "    return %0#1 : tensor<8xf32>\n"
+        "  }\n"
+        "}\n";
+    struct fixture f, g;
+    start(&f);
+    start(&g);
+    struct module *m = read_mlir(&f, text);
+    assert_non_null(m);
+    struct str once = STR_IN(&f.a), again = STR_IN(&g.a);
+    assert_true(hlo_print(m, NULL, &once));
+    assert_non_null(strstr(str_text(&once), "iterArg.1 = "));
+    assert_true(read_hlo(&g, str_text(&once), once.n));
+    assert_true(hlo_print(g.m, NULL, &again));
+    assert_string_equal(str_text(&once), str_text(&again));
+    stop(&f);
+    stop(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,7 +350,7 @@ int main(void)
         cmocka_unit_test(shardings),              cmocka_unit_test(locations),
         cmocka_unit_test(unknown_operations),     cmocka_unit_test(refusals),
         cmocka_unit_test(deep_nesting),           cmocka_unit_test(prints_back),
-        cmocka_unit_test(keeps_shardys_words),
+        cmocka_unit_test(keeps_shardys_words), cmocka_unit_test(regions_repeat_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,7 +306,7 @@ static void damage(const char *path, int *read, int *refused)
     for (size_t at = 0; at < src->len; at += step) {
         damaged(src->text, at, read, refused);
         char was = copy[at];
-        for (size_t k = at % 3; other[k]; k += 3) {
+        for (size_t k = at % 3; k < sizeof other - 1; k += 3) {
             copy[at] = other[k];
             damaged(copy, src->len, read, refused);
         }
