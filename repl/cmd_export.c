@@ -48,6 +48,13 @@ static const char *boundary_attributes(struct call *c, const struct program *p)
                  p->param_sharding[k].i ? hlo_text(c, p->param_sharding[k]) : "{replicated}");
     str_addf(&s, "\",gspmd.outputs=\"%s\"",
              p->result_sharding.i ? hlo_text(c, p->result_sharding) : "{replicated}");
+    /* Global shapes of the leaves: without them nobody can cut uneven outputs to size. */
+    int64_t leaves = shape_get(document_ir(c->sh->doc), p->result_shape)->nleaves;
+    str_adds(&s, ",gspmd.output_shapes=\"");
+    for (int64_t k = 0; k < leaves; k++)
+        str_addf(&s, "%s%s", k ? ";" : "",
+                 shape_text(c, shape_leaf(document_ir(c->sh->doc), p->result_shape, k)));
+    str_addc(&s, '"');
     return str_text(&s);
 }
 
