@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "text/features.h"
+#include "text/reader.h"
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
@@ -503,6 +504,16 @@ static bool says_anything(const struct printer *p)
            m->replica_count > 0 || (p->o && p->o->header_frontend);
 }
 
+/* A name of StableHLO may be any string; HLO's are words, as XLA makes them on import. */
+static void put_module_name(struct printer *p, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t k = 0; k < n; k++)
+        put(p, is_word(name[k]) ? &name[k] : "_", 1);
+    if (n == 0)
+        put(p, "_", 1);
+}
+
 static void put_header(struct printer *p)
 {
     const struct module *m = p->m;
@@ -511,7 +522,7 @@ static void put_header(struct printer *p)
     if (!m->name.i && m->nheader == 0 && !says_anything(p))
         return; /* snippets have no such line */
     puts_(p, "HloModule ");
-    puts_(p, m->name.i ? name_text(m->ir, m->name) : "module");
+    put_module_name(p, m->name.i ? name_text(m->ir, m->name) : "module");
     bool seen[MEANINGS] = { false };
     for (int k = 0; k < m->nheader; k++) {
         enum meaning w = meaning_of(m, &m->header[k]);
