@@ -140,14 +140,15 @@ void inc_take_log(struct inc *c, struct id_list *l, uint64_t from_key, uint64_t 
     struct pass *p = c->p;
     struct log_entry *all = p->log.v;
     int64_t n = p->log.n, k = 0;
-    qsort(l->v, l->n, sizeof *l->v, by_id);
+    if (l->n > 1)
+        qsort(l->v, l->n, sizeof *l->v, by_id);
     if (n > 1)
         qsort(all, (size_t)n, sizeof *all, by_instr_of_log);
     for (uint32_t j = 0; j < l->n; j++) {
         int64_t from = k;
         while (k < n && all[k].instr.i == l->v[j].i)
             k++;
-        p->log.v = all + from;
+        p->log.v = n > 0 ? all + from : NULL;
         p->log.n = k - from;
         inc_replace(c, l->v[j], from_key, to_key);
     }
