@@ -443,9 +443,9 @@ struct scene *view_hops_strip(const struct trace *t, const struct hops_options *
     struct scene *s = scene_new(a);
     struct hops h = { 0 };
     int64_t rounds = t->meetings[o->meeting].rounds;
+    struct hops_options one = *o; /* h points at it, to the end */
     double y = 0;
     for (int64_t r = 0; r <= rounds && r < most; r++) {
-        struct hops_options one = *o;
         one.round = r;
         double high = draw(&h, t, &one, a);
         scene_measure(h.s);

@@ -121,7 +121,7 @@ static const struct line lines[] = {
     { "iota", "", "", 0, "s32[3]", "iota_dimension= is missing" },
     { "reduce-precision", "f32[4]", "exponent_bits=5 mantissa_bits=10", "f32[4]", "", 0 },
     { "reduce-precision", "f32[4]", "exponent_bits=0 mantissa_bits=10", 0, "f32[4]", "1 exponent bit" },
-    { "custom-call", "f32[4]", "custom_call_target=f", "-", "f32[4]", 0 },
+    { "custom-call", "f32[4]", "custom_call_target=\"f\"", "-", "f32[4]", 0 },
     { "custom-call", "f32[4]", "", 0, "f32[4]", "custom_call_target= is missing" },
     { "rng-bit-generator", "u64[2]", "algorithm=rng_philox", "-", "(u64[2], u32[4])", 0 },
     { "rng-bit-generator", "u64[2]", "algorithm=rng_dice", 0, "(u64[2], u32[4])", "rng_dice" },
