@@ -21,9 +21,6 @@ LIBS := -lcjson -lz -ldl -lpthread -lm
 # Layers of the engine, lowest first; each may include only itself and those before it.
 LAYERS := base sharding ir text propagate partition emulate cost session
 $(foreach l,$(LAYERS),$(eval SRC_$(l) := $(sort $(wildcard engine/$(l)/*.c))))
-ifeq ($(shell grep -l mlir_read engine/text/file.c),)
-SRC_text := $(filter-out engine/text/mlir%,$(SRC_text))
-endif
 $(foreach l,$(LAYERS),$(eval OBJ_$(l) := $(SRC_$(l):%.c=$(B)/%.o)))
 ENGINE_OBJ := $(foreach l,$(LAYERS),$(OBJ_$(l)))
 VIZ_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard viz/*.c)))

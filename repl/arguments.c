@@ -69,3 +69,10 @@ bool write_file(struct call *c, const char *path, const char *text, size_t n)
         call_error(c, STATUS_RESOURCE, "write", "%s: %s", path, strerror(why));
     return ok;
 }
+
+bool word_is_selection(const struct word *w)
+{
+    return !w->quoted && (strpbrk(w->text, "*?,") || !strncmp(w->text, "op:", 3) ||
+                          !strncmp(w->text, "scope:", 6) || !strncmp(w->text, "in(", 3) ||
+                          !strncmp(w->text, "out(", 4));
+}

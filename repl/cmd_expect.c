@@ -270,14 +270,6 @@ static int expect_none(struct call *c, const struct wanted *w)
 /* ---- shardings
  * --------------------------------------------------------------------------------------------- */
 
-static bool is_selection(const struct word *w)
-{
-    return !w->quoted && (strpbrk(w->text, "*?,") || !strncmp(w->text, "op:", 3) ||
-                          !strncmp(w->text, "scope:", 6) || !strncmp(w->text, "in(", 3) ||
-                          !strncmp(w->text, "out(", 4)) &&
-           !strchr(w->text, '{');
-}
-
 /* The sharding of one tensor (a leaf of it) against the text behind the relation. */
 static int check_sharding(struct call *c, instr_id i, int64_t leaf, const struct span *text,
                           bool *same, const char **found)
@@ -310,7 +302,8 @@ static int expect_sharding(struct call *c, const struct wanted *w)
     struct span text = { w->words[3].off, last->off + last->len - w->words[3].off };
     instr_id one, *list = &one;
     int64_t n = 1, leaf = -1;
-    if (is_selection(&w->words[1]) ? !arg_select(c, 1, &list, &n) : !arg_tensor(c, 1, &one, &leaf))
+    bool several = word_is_selection(&w->words[1]) && !strchr(w->words[1].text, '{');
+    if (several ? !arg_select(c, 1, &list, &n) : !arg_tensor(c, 1, &one, &leaf))
         return call_failed(c);
     for (int64_t k = 0; k < n; k++) {
         bool same = false;

@@ -62,14 +62,6 @@ static void show_styled(struct lesson *l, const char *style, const char *text)
         show(l, "%s\n", text);
 }
 
-static void drop(void *context, bool message, const char *bytes, size_t n)
-{
-    (void)context;
-    (void)message;
-    (void)bytes;
-    (void)n;
-}
-
 /* Runs commands without a word; the status. Nothing of it counts as a failure of the script. */
 static int run_silently(struct lesson *l, const char *text)
 {
@@ -77,7 +69,7 @@ static int run_silently(struct lesson *l, const char *text)
     struct sink sink = sh->sink;
     int failure = sh->first_failure;
     int64_t cases = sh->cases.n;
-    sh->sink = (struct sink){ drop, NULL };
+    sh->sink = (struct sink){ sink_drop, NULL };
     int status = call_run(l->c, "<lesson>", text, strlen(text));
     sh->sink = sink;
     sh->first_failure = failure;

@@ -16,14 +16,6 @@ static bool ends_with(const char *s, const char *tail)
 /* ---- asking other commands
  * ----------------------------------------------------------------------------------- */
 
-static void drop(void *context, bool message, const char *bytes, size_t n)
-{
-    (void)context;
-    (void)message;
-    (void)bytes;
-    (void)n;
-}
-
 /* Lets a command answer into the report. What fails says so there: a report is no place to hide it. */
 static void ask(struct call *c, struct blocks *b, const char *command)
 {
@@ -33,7 +25,7 @@ static void ask(struct call *c, struct blocks *b, const char *command)
     bool color = sh->color, bail = sh->bail, quiet = sh->quiet, json = sh->json;
     int failure = sh->first_failure;
     int64_t cases = sh->cases.n;
-    sh->sink = (struct sink){ drop, NULL };
+    sh->sink = (struct sink){ sink_drop, NULL };
     sh->blocks = b;
     sh->color = sh->bail = sh->quiet = sh->json = false;
     call_run(c, "<report>", command, strlen(command));
@@ -54,7 +46,7 @@ static void picture(struct call *c, struct blocks *b, const char *words, const c
     struct capture *outer = sh->capture;
     struct sink sink = sh->sink;
     int failure = sh->first_failure;
-    sh->sink = (struct sink){ drop, NULL };
+    sh->sink = (struct sink){ sink_drop, NULL };
     sh->capture = &to;
     call_run(c, "<report>", words, strlen(words));
     sh->capture = outer;

@@ -86,20 +86,13 @@ int cmd_mesh(struct call *c)
 /* ---- annotations
  * ----------------------------------------------------------------------------------- */
 
-static bool is_selection(const struct word *w)
-{
-    return !w->quoted && (strpbrk(w->text, "*?,") || !strncmp(w->text, "op:", 3) ||
-                          !strncmp(w->text, "scope:", 6) || !strncmp(w->text, "in(", 3) ||
-                          !strncmp(w->text, "out(", 4));
-}
-
 /* The targets of `shard T S`: a tensor, a leaf of one, or a selection of several. */
 static bool read_targets(struct call *c, instr_id **list, int64_t *n, int64_t *leaf)
 {
     *leaf = -1;
     const struct word *w = &c->args[0];
     bool leafy = w->n > 0 && w->text[w->n - 1] == '}' && strchr(w->text, '{');
-    if (is_selection(w) && !leafy)
+    if (word_is_selection(w) && !leafy)
         return arg_select(c, 0, list, n);
     *list = ARENA_NEW(&c->arena, instr_id);
     *n = 1;

@@ -6,7 +6,7 @@
 const struct command commands[] = {
     /* ---- model ---- */
     { .name = "load", .group = "model", .args = "[strategy|rules] FILE|DIR", .min = 1, .max = 2, .options = "--all --limit=",
-      .summary = "open a module: HLO text (.gz too) or a JSON model",
+      .summary = "open a module: HLO or StableHLO text (.gz too), a JSON model",
       .details = "    The mesh and the options stay, annotations do not: they belong to a module. What cannot be\n"
                  "    read leaves the module that is there. In a script, load - <<END takes the lines up to END.\n"
                  "    DIR       a folder that xla_dump_to filled: tells the modules and stages in it, takes the largest\n"

@@ -120,6 +120,8 @@ int cmd_quit(struct call *c);
 
 /* Selections and single tensors as arguments: report and return false. */
 bool arg_select(struct call *c, int k, instr_id **list, int64_t *n);
+/* Whether a word names several tensors (a glob, op:, scope:, a cone, a list) and not one. */
+bool word_is_selection(const struct word *w);
 bool arg_tensor(struct call *c, int k, instr_id *out, int64_t *leaf);
 /* Reads a sharding of any spelling that fills text[0..n); all of it must be read. */
 bool read_spec(struct call *c, const char *text, size_t n, uint32_t off, shape_id shape, sharding_id *out,

@@ -694,9 +694,7 @@ static int finish(struct call *c, const struct redirect *r, int status)
     }
     /* An answer that the user quieted (-q) is kept by redirection only. */
     if (r->kind != TO_SINK && status <= STATUS_DIFFERS) {
-        int64_t before = c->d->msgs.n;
         int wrote = write_to(c, r, str_text(&c->out), c->out.n);
-        (void)before;
         status = wrote ? wrote : status;
     } else if (sh->opening) {
         /* only its messages */

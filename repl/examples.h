@@ -612,7 +612,7 @@
     "    also: .\n"
 #define EX_apropos \
     "gspmd> apropos annotation\n" \
-    "load        open a module: HLO text (.gz too) or a JSON model\n" \
+    "load        open a module: HLO or StableHLO text (.gz too), a JSON model\n" \
     "...\n"
 #define EX_lesson \
     "gspmd> lesson matmul --check\n" \

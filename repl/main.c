@@ -59,7 +59,7 @@ static const char USAGE[] =
     "gspmd [-q] [-n] [--json] [--serve] [--safe] [--color=auto|always|never]\n"
     "      [--junit FILE] [-c SCRIPT | -C SCRIPT | -f FILE]... [MODEL | -]\n"
     "\n"
-    "  MODEL      HLO text, .gz too, or a JSON model; - reads it from stdin\n"
+    "  MODEL      HLO or StableHLO text, .gz too, or a JSON model; - reads it from stdin\n"
     "  -c SCRIPT  run the commands and end        -C SCRIPT  run them and stay\n"
     "  -f FILE    run the commands of a file      -n         read no init file\n"
     "  -q         no greeting, no answer to edits --json     one JSON object a command\n"

@@ -55,6 +55,14 @@ void shell_tick_end(struct shell *sh)
     sh->tick_shown = false;
 }
 
+void sink_drop(void *context, bool message, const char *bytes, size_t n)
+{
+    (void)context;
+    (void)message;
+    (void)bytes;
+    (void)n;
+}
+
 struct shell *shell_new(struct sink sink)
 {
     struct shell *sh = calloc(1, sizeof *sh);

@@ -29,6 +29,9 @@ struct sink {
     void *context;
 };
 
+/* A sink's write that keeps nothing: for commands whose status alone is wanted. */
+void sink_drop(void *context, bool message, const char *bytes, size_t n);
+
 struct command_alias {
     const char *name, *text;
 };

@@ -1,5 +1,5 @@
 /* A picture before anybody draws it: boxes, lines and text in points, with roles in place of
- * colours. Views make scenes, backends (text, SVG; later Cairo and SDL2) draw them.
+ * colours. Views make scenes, backends (text, SVG, Cairo, SDL2) draw them.
  *
  * Every box that stands for a piece of a tensor carries its owner, so that a test can read the
  * picture back against the sharding.

@@ -57,7 +57,6 @@ type_in() { # file of commands, the sign that ends them
 }
 strategies_of() { # files of commands...
     cat "$@" >"$tmp/script"
-    HOME="$tmp/other" XDG_STATE_HOME="$tmp/other" "$gspmd" -n -f "$tmp/script" >/dev/null 2>&1
     printf 'strategies > "%s"\n' "$tmp/want" >>"$tmp/script"
     HOME="$tmp/other" XDG_STATE_HOME="$tmp/other" "$gspmd" -n -f "$tmp/script" >/dev/null 2>&1
 }
