@@ -75,6 +75,7 @@ instr_id full_add(struct full *f, enum op_kind op, shape_id shape, int n, const 
 {
     struct spmd *s = f->s;
     instr_id i = instr_new(s->out, f->comp, op, shape, n, operands, nattrs, attrs);
+    s->changed = true;
     while (s->info.n <= (int64_t)i.i)
         vec_push(&s->arena, &s->info, (struct node_info){ 0 });
     s->info.v[i.i].note = s->info.v[like.i].note;
@@ -87,6 +88,7 @@ void full_become(struct full *f, instr_id i, enum op_kind op, int n, const instr
 {
     struct arena *a = &f->s->out->arena;
     struct instr *in = full_at(f, i);
+    f->s->changed = true;
     in->op = (uint16_t)op;
     in->operands = arena_copy(a, operands, n, sizeof *operands);
     in->noperands = (uint32_t)n;
@@ -366,6 +368,7 @@ void full_fold(struct full *f, instr_id outer)
             attrs[k] = attr_groups(s->out, both);
     in->attrs = attrs;
     in->operands = full_at(f, inner)->operands;
+    s->changed = true;
 }
 
 /* ---- nothing to do, S-227 ---------------------------------------------------------------------------------- */
@@ -387,6 +390,7 @@ static void drop_idle(struct full *f, instr_id i)
         return;
     in->op = OP_COPY;
     in->nattrs = 0;
+    f->s->changed = true;
 }
 
 /* ---- driver --------------------------------------------------------------------------------------------------- */
@@ -406,14 +410,22 @@ static void each(struct full *f, comp_id c, void (*fn)(struct full *, instr_id))
         comp_set_instrs(f->s->out, c, (uint32_t)f->list.n, f->list.v, (instr_id){ root });
 }
 
+/* Users of the program as it stands, counted once for all passes that find nothing to do. */
+static const struct users *users_now(struct spmd *s)
+{
+    if (!s->out_users) {
+        struct users *u = ARENA_ARRAY(&s->arena, struct users, 1);
+        users_make(s->out, &s->arena, u);
+        s->out_users = u;
+    }
+    return s->out_users;
+}
+
 void full_each(struct spmd *s, void (*fn)(struct full *, instr_id))
 {
-    struct full f = { .s = s, .known = module_ninstrs(s->out) };
-    struct users users;
+    struct full f = { .s = s, .known = module_ninstrs(s->out), .users = users_now(s) };
     uint32_t n;
     arena_open(&f.tmp);
-    users_make(s->out, &f.tmp, &users);
-    f.users = &users;
     const comp_id *order = module_call_order(s->out, false, &f.tmp, &n);
     for (uint32_t k = 0; k < n; k++)
         each(&f, order[k], fn);
@@ -443,6 +455,16 @@ const char *partition_pass_summary(enum partition_pass p)
     return passes[p].summary;
 }
 
+bool full_clean(struct spmd *s, comp_id entry)
+{
+    if (!s->changed)
+        return false;
+    cleanup_run(s, entry);
+    s->changed = false;
+    s->out_users = NULL;
+    return true;
+}
+
 static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
 {
     switch (p) {
@@ -452,7 +474,8 @@ static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
     case PASS_REASSOCIATE:
         for (int k = 0; k < 3; k++) { /* sums of sums */
             full_each(s, full_reassociate);
-            cleanup_run(s, entry);
+            if (!full_clean(s, entry))
+                break;
         }
         break;
     case PASS_LOOPS:
@@ -467,7 +490,7 @@ static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
         break;
     case PASS_FOLD:
         full_each(s, full_fold);
-        cleanup_run(s, entry); /* users are counted anew, without what is dead */
+        (void)full_clean(s, entry); /* users are counted anew, without what is dead */
         if (!s->opt->pass[PASS_REDUCE_SCATTER])
             break;
         full_each(s, scatter_instead); /* a slice over all digits of what was folded */
@@ -490,6 +513,6 @@ void full_passes(struct spmd *s, comp_id entry)
         if (!s->opt->pass[p])
             continue;
         run_pass(s, entry, (enum partition_pass)p);
-        cleanup_run(s, entry);
+        (void)full_clean(s, entry);
     }
 }

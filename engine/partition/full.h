@@ -43,6 +43,8 @@ void full_reason(struct full *f, instr_id i, const char *reason);
  * digits of the index along `axis` of cut are those of the groups, in the same order. */
 bool full_same_order(const struct spmd *s, struct tiling cut, int axis, struct tiling groups);
 
+/* Cleans up behind a pass that changed something; false: none did. */
+bool full_clean(struct spmd *s, comp_id entry);
 /* Calls fn for every instruction of every computation, callees first. */
 void full_each(struct spmd *s, void (*fn)(struct full *, instr_id));
 

@@ -361,5 +361,5 @@ void full_loops(struct spmd *s, bool hoist)
     struct map seen;
     map_init(&seen, &s->arena);
     while (changes_one(s, hoist, &seen))
-        cleanup_run(s, s->out->entry);
+        (void)full_clean(s, s->out->entry);
 }

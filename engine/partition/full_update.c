@@ -545,5 +545,5 @@ void full_weight_update(struct spmd *s, comp_id entry)
     if (s->out->replica_count > 1)
         return;
     while (one_update(s, entry))
-        cleanup_run(s, entry);
+        (void)full_clean(s, entry);
 }

@@ -35,6 +35,13 @@ struct group_set {
     struct group_set *next;    /* all sets of the run */
 };
 
+/* A loop of a windowed product (windowed.c), as what moves into it afterwards needs to know it. */
+struct windowed_loop {
+    instr_id loop;
+    int cut;               /* element of the state: the operand that every step cuts; -1: none is cut */
+    bool in_pieces;        /* the result is put together of pieces */
+};
+
 struct spmd {
     const struct propagation *prop;
     const struct module *src;      /* working graph's module (or its copy with S-120..S-122 done) */
@@ -78,6 +85,9 @@ struct spmd {
     struct map callers;            /* gs_parallel.c: computation -> its while or conditional, in src */
     struct best_run *best;         /* partitioner=best: best_emit.h; NULL: as XLA */
     struct map shifts;             /* halo.c: permutes made, (operand, ring, distance) -> node */
+    VEC(struct windowed_loop) windowed; /* loops of windowed products, for windowed_motion */
+    bool changed;                  /* a pass of passes=full changed out since its clean-up */
+    const struct users *out_users; /* of out, while no pass changes it; NULL: to be counted */
 };
 
 /* What is known of a node besides its instruction. */
@@ -269,9 +279,11 @@ void partition_topk(struct spmd *s, instr_id source);   /* S-152, rotate.c */
 struct span source_span(const struct spmd *s, instr_id source);
 bool spmd_error(struct spmd *s, instr_id source, const char *fmt, ...) PRINTF_LIKE(3, 4);
 bool attr_same(const struct attr *a, const struct attr *b);
+struct attr attr_own(struct arena *m, struct attr a); /* with all that it points to; computations' ids stay */
 uint64_t attr_hash(const struct attr *a);
 void cleanup_run(struct spmd *s, comp_id entry);             /* S-118, cleanup.c */
 void rewrite_patterns(struct spmd *s);                       /* S-120..S-122, rewrite.c */
+void windowed_motion(struct spmd *s);                        /* S-191, S-192, windowed_motion.c */
 bool program_finish(struct spmd *s, comp_id entry);          /* renumber into the final module */
 void full_passes(struct spmd *s, comp_id entry);             /* full.c: S-225.. */
 

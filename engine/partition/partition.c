@@ -590,10 +590,9 @@ static bool run(struct spmd *s)
     s->out->entry = entry;
     comp_at(s->out, entry)->entry = true;
     cleanup_run(s, entry);
-    if (s->opt->full) {
+    windowed_motion(s);
+    if (s->opt->full)
         full_passes(s, entry);
-        cleanup_run(s, entry);
-    }
     return program_finish(s, entry);
 }
 
