@@ -74,7 +74,7 @@ static int explain_concept(struct call *c, const struct embedded *e)
         json_put_string(&c->js, "concept", e->name);
         json_put_string(&c->js, "text", text);
     } else {
-        out(c, "%s", text);
+        out(c, "%s", prose(&c->arena, text, c->sh->columns));
     }
     return STATUS_OK;
 }

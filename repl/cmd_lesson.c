@@ -235,7 +235,7 @@ static void pose(struct lesson *l, struct question *q)
         check_question(l, q);
         return;
     }
-    show_styled(l, "1", str_text(&q->text));
+    show_styled(l, "1", prose(&l->c->arena, str_text(&q->text), l->c->sh->columns));
     if (can_ask(l)) {
         ask_until_right(l, q);
         return;
@@ -331,6 +331,28 @@ static void read_question(struct lesson *l, const char *first)
     }
 }
 
+static bool is_text(const char *line)
+{
+    return line[0] != '#' && !after(line, "summary:") && !after(line, "gspmd>") &&
+           !after(line, "?") && strcmp(line, "--") != 0;
+}
+
+/* Lines of text up to the next thing that is none. */
+static void show_text(struct lesson *l, const char *first)
+{
+    struct str s = STR_IN(&l->c->arena);
+    str_addf(&s, "%s\n", first);
+    for (const char *before = l->at; *before; before = l->at) {
+        const char *line = next_line(l);
+        if (!is_text(line)) {
+            l->at = before;
+            break;
+        }
+        str_addf(&s, "%s\n", line);
+    }
+    show(l, "%s", prose(&l->c->arena, str_text(&s), l->c->sh->columns));
+}
+
 static void run_lesson(struct lesson *l)
 {
     for (char *line; !l->ended && !l->c->sh->interrupted && (line = next_line(l));) {
@@ -346,7 +368,7 @@ static void run_lesson(struct lesson *l)
         else if (!strcmp(line, "--"))
             end_page(l);
         else
-            show(l, "%s\n", line);
+            show_text(l, line);
     }
 }
 

@@ -705,6 +705,11 @@ static int finish(struct call *c, const struct redirect *r, int status)
     } else {
         struct str room;
         const struct str *text = safe_text(sh, &c->out, &room);
+        struct str folded = STR_IN(&c->arena);
+        if (sh->columns > 0 && !c->laid_out && !c->verbatim && text->n) {
+            fold_lines(&folded, text->s, text->n, sh->columns);
+            text = &folded;
+        }
         if (text->n && !page(sh, text->s, text->n))
             sh->sink.write(sh->sink.context, false, text->s, text->n);
     }

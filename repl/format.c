@@ -23,6 +23,143 @@ const char *counted(struct arena *a, int64_t n, const char *noun)
     return arena_printf(a, "%s %s%s", with_commas(a, n), noun, n == 1 ? "" : "s");
 }
 
+static bool is_paragraph(const char *line)
+{
+    return *line && !strchr(" \t\n", *line);
+}
+
+/* Points of a list, and "See also". */
+static bool begins_anew(const char *line)
+{
+    return !strncmp(line, "- ", 2) || !strncmp(line, "See also:", 9) ||
+           (*line >= '0' && *line <= '9' && line[1] == '.');
+}
+
+/* The words of one paragraph, `columns` wide; what is behind it. */
+static const char *fill(struct str *s, struct arena *a, const char *p, int columns)
+{
+    int at = 0;
+    while (is_paragraph(p)) {
+        size_t n = strcspn(p, " \n");
+        int wide = scene_text_columns(arena_strndup(a, p, n));
+        if (at > 0 && at + 1 + wide > columns) {
+            str_addc(s, '\n');
+            at = 0;
+        }
+        str_addf(s, "%s%.*s", at > 0 ? " " : "", (int)n, p);
+        at += wide + (at > 0);
+        p += n;
+        p += strspn(p, " ");
+        if (*p != '\n')
+            continue;
+        p++;
+        if (begins_anew(p))
+            break;
+    }
+    str_addc(s, '\n');
+    return p;
+}
+
+const char *prose(struct arena *a, const char *text, int columns)
+{
+    if (columns <= 0)
+        return text;
+    struct str s = STR_IN(a);
+    for (const char *p = text; *p;) {
+        const char *end = p;
+        bool wide = false;
+        for (; is_paragraph(end); end += strcspn(end, "\n"), end += *end == '\n')
+            wide = wide ||
+                   scene_text_columns(arena_strndup(a, end, strcspn(end, "\n"))) > columns;
+        if (wide) {
+            p = fill(&s, a, p, columns);
+            continue;
+        }
+        if (end == p) { /* an empty line, or an example */
+            end += strcspn(end, "\n");
+            end += *end == '\n';
+        }
+        str_addf(&s, "%.*s", (int)(end - p), p);
+        p = end;
+    }
+    return str_text(&s);
+}
+
+/* The character at p: its bytes, and whether it takes room. */
+static size_t character(const char *p, const char *end, int *wide)
+{
+    *wide = *p != '\033';
+    const char *q = p + 1;
+    if (*p == '\033') {
+        while (q < end && !(*q >= '@' && *q <= '~' && *q != '['))
+            q++;
+        return (size_t)(q - p) + (q < end);
+    }
+    while (q < end && ((unsigned char)*q & 0xc0) == 0x80)
+        q++;
+    return (size_t)(q - p);
+}
+
+/* Where to break a line at the latest: behind its last blank within `columns`; its end when it fits, or
+ * when it has no blank there. */
+static const char *line_part(const char *p, const char *end, int columns)
+{
+    const char *cut = NULL;
+    int at = 0, wide;
+    for (const char *q = p; q < end; at += wide) {
+        if (*q == ' ' && q > p && q[-1] != ' ')
+            cut = at <= columns ? q : cut;
+        q += character(q, end, &wide);
+        if (at + wide > columns)
+            return cut ? cut : end;
+    }
+    return end;
+}
+
+/* How far in the rest of a line goes: under its text where it is "label   text", else a little further
+ * than it began. */
+static int hanging(const char *p, const char *end, int columns)
+{
+    int in = 0, at, wide;
+    while (p + in < end && p[in] == ' ')
+        in++;
+    at = in;
+    for (const char *q = p + in; q < end && at < columns / 3; at += wide) {
+        if (at > in && *q == ' ' && q + 1 < end && q[1] == ' ') {
+            while (q < end && *q == ' ')
+                q++, at++;
+            return at < columns / 2 ? at : in + 2;
+        }
+        q += character(q, end, &wide);
+    }
+    return in + 2 < columns / 2 ? in + 2 : columns / 2;
+}
+
+void fold_lines(struct str *to, const char *text, size_t n, int columns)
+{
+    const char *stop = text + n;
+    for (const char *p = text; p < stop;) {
+        const char *end = memchr(p, '\n', (size_t)(stop - p));
+        end = end ? end : stop;
+        int in = (int)strspn(p, " "), hang = hanging(p, end, columns);
+        const char *from = p;
+        p += in < end - p ? in : 0; /* the line's own blanks are no place to break it */
+        const char *cut = line_part(p, end, columns - in);
+        str_add(to, from, (size_t)(cut - from));
+        for (p = cut; p < end; p = cut) {
+            while (p < end && *p == ' ')
+                p++;
+            if (p == end)
+                break;
+            cut = line_part(p, end, columns - hang);
+            str_addf(to, "\n%*s%.*s", hang, "", (int)(cut - p), p);
+        }
+        if (end < stop)
+            str_addc(to, '\n');
+        p = end + (end < stop);
+    }
+}
+
 const char *nice_bytes(struct arena *a, int64_t v)
 {
     if (v < 0)
@@ -162,7 +299,7 @@ static int width_of(const char *s)
     return w;
 }
 
-static void add_cell(struct str *s, const char *text, int width, bool right, bool last)
+static void add_cell(struct str *s, const char *text, int width, bool right, bool last, int gap)
 {
     int pad = width - width_of(text);
     for (int k = 0; right && k < pad; k++)
@@ -171,13 +308,85 @@ static void add_cell(struct str *s, const char *text, int width, bool right, boo
     for (int k = 0; !right && !last && k < pad; k++)
         str_addc(s, ' ');
     if (!last)
-        str_adds(s, "  ");
+        str_addf(s, "%*s", gap, "");
+}
+
+/* The last cell of a row, in lines of `room`, each below the first. */
+static void add_last(struct str *s, const char *text, int at, int room)
+{
+    struct str lines = { .arena = s->arena };
+    fold_lines(&lines, text, strlen(text), room);
+    const char *p = str_text(&lines);
+    for (bool first = true; *p || first; first = false) {
+        size_t n = strcspn(p, "\n");
+        size_t blank = first ? 0 : strspn(p, " ");
+        str_addf(s, "%s%*s%.*s", first ? "" : "\n", first ? 0 : at, "", (int)(n - blank), p + blank);
+        p += n + (p[n] == '\n');
+    }
 }
 
 static void trim_end(struct str *s)
 {
     while (s->n > 0 && s->s[s->n - 1] == ' ')
         s->s[--s->n] = '\0';
+}
+
+/* How wide each column is; of the last one `room` at most, 0: any. */
+struct layout {
+    int width[TABLE_COLUMNS];
+    bool used[TABLE_COLUMNS];
+    int last, gap, before, room; /* before: columns in front of the last one */
+};
+
+static void measure(struct layout *l, const struct table *t, bool with_head)
+{
+    for (int64_t r = 0; r < t->rows.n; r++)
+        for (int k = 0; k < t->n; k++) {
+            int w = width_of(t->rows.v[r][k]);
+            l->used[k] |= w > 0;
+            l->width[k] = w > l->width[k] ? w : l->width[k];
+        }
+    for (int k = 0; k < t->n; k++) {
+        if (!l->used[k])
+            continue;
+        l->last = k;
+        if (with_head && width_of(t->head[k]) > l->width[k])
+            l->width[k] = width_of(t->head[k]);
+    }
+}
+
+static int in_front(const struct layout *l)
+{
+    int n = 0;
+    for (int k = 0; k < l->last; k++)
+        n += l->used[k] ? l->width[k] + l->gap : 0;
+    return n;
+}
+
+/* A table wider than the terminal stands closer together, then folds what is last in a row. */
+static void fit(struct layout *l, int columns)
+{
+    enum { LAST_LEAST = 16, CELL_MOST = 72 };
+    if (l->last < 0)
+        return;
+    if (columns > 0 && in_front(l) + l->width[l->last] > columns)
+        l->gap = 1;
+    l->before = in_front(l);
+    if (columns > 0 && l->before + l->width[l->last] > columns && columns - l->before >= LAST_LEAST)
+        l->room = columns - l->before;
+    /* One odd row must not push every other row off the screen. */
+    for (int k = 0; k <= l->last; k++)
+        l->width[k] = l->width[k] > CELL_MOST ? CELL_MOST : l->width[k];
+}
+
+static void add_row(struct str *s, const struct layout *l, const struct table *t, const char *const *cells)
+{
+    for (int k = 0; k <= l->last; k++)
+        if (l->used[k] && k == l->last && l->room && cells[k])
+            add_last(s, cells[k], l->before, l->room);
+        else if (l->used[k])
+            add_cell(s, cells[k], l->width[k], t->right[k], k == l->last, l->gap);
+    trim_end(s);
 }
 
 void table_print(struct call *c, struct table *t, bool with_head)
@@ -188,40 +397,16 @@ void table_print(struct call *c, struct table *t, bool with_head)
         blocks_table(c->sh->blocks, t, with_head);
         return;
     }
-    int width[TABLE_COLUMNS] = { 0 };
-    bool used[TABLE_COLUMNS] = { false };
-    for (int64_t r = 0; r < t->rows.n; r++)
-        for (int k = 0; k < t->n; k++) {
-            int w = width_of(t->rows.v[r][k]);
-            used[k] |= w > 0;
-            if (w > width[k])
-                width[k] = w;
-        }
-    int last = -1;
-    for (int k = 0; k < t->n; k++) {
-        if (!used[k])
-            continue;
-        last = k;
-        if (with_head && width_of(t->head[k]) > width[k])
-            width[k] = width_of(t->head[k]);
-        /* One odd row must not push every other row off the screen. */
-        if (width[k] > 72)
-            width[k] = 72;
-    }
+    struct layout l = { .gap = 2, .last = -1 };
+    measure(&l, t, with_head);
+    fit(&l, c->sh->columns);
     if (with_head && t->rows.n) {
-        if (c->sh->color)
-            str_adds(&c->out, "\033[1m");
-        for (int k = 0; k <= last; k++)
-            if (used[k])
-                add_cell(&c->out, t->head[k], width[k], t->right[k], k == last);
-        trim_end(&c->out);
+        str_adds(&c->out, c->sh->color ? "\033[1m" : "");
+        add_row(&c->out, &l, t, t->head);
         str_adds(&c->out, c->sh->color ? "\033[0m\n" : "\n");
     }
     for (int64_t r = 0; r < t->rows.n; r++) {
-        for (int k = 0; k <= last; k++)
-            if (used[k])
-                add_cell(&c->out, t->rows.v[r][k], width[k], t->right[k], k == last);
-        trim_end(&c->out);
+        add_row(&c->out, &l, t, t->rows.v[r]);
         str_addc(&c->out, '\n');
     }
 }

@@ -69,6 +69,10 @@ struct shell {
     int64_t limit;     /* rows of a list; 0: a screen */
     int theme;         /* of pictures; 0: light, 1: dark */
     int64_t scale;     /* of pictures, 2 for a projector; 0: 1 */
+    int glyphs;        /* of pictures as text; 0: as the terminal's encoding has them, 1: Unicode, 2: ASCII */
+    int inline_mode;   /* enum inline_kind (inline.h): pictures in the terminal itself */
+    int inline_found;  /* what the terminal said it can: 1 + enum inline_kind; 0: nobody has asked */
+    bool aside;        /* a command of the window's bar: its answer goes into the window */
     struct capture *capture;
     struct picture_run *picture_run; /* the last run that was drawn (picture_trace.c) */
     struct blocks *blocks; /* a report that commands answer into (report.h); NULL: none */
@@ -146,6 +150,7 @@ struct call {
     struct json js;     /* its fields */
     bool json;
     bool all;      /* nothing is cut to a screen */
+    bool laid_out; /* lines are not folded: pictures */
     bool verbatim; /* a text for other programs: no byte is changed off the terminal */
     struct diag *d;
 };
@@ -234,6 +239,12 @@ void table_print(struct call *c, struct table *t, bool with_head);
 
 const char *with_commas(struct arena *a, int64_t v);               /* 41,212 */
 const char *counted(struct arena *a, int64_t n, const char *noun); /* 1 edit, 2 edits */
+/* Paragraphs filled anew where a line is wider than the terminal (columns; 0: none, text as it is).
+ * Lines that begin with a blank are examples and stay. */
+/* Lines wider than the terminal broken between words, the rest further in than the line began. Escape
+ * sequences take no room; text without blanks stays. */
+void fold_lines(struct str *to, const char *text, size_t n, int columns);
+const char *prose(struct arena *a, const char *text, int columns);
 const char *nice_bytes(struct arena *a, int64_t v);                /* 1,024 bytes; 25.0 MiB */
 const char *label_of(struct call *c, instr_id i);                  /* of the loaded module, brief */
 const char *tensor_name(struct call *c,

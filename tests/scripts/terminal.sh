@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 gspmd=$1/gspmd
 command -v tmux >/dev/null 2>&1 || {
     echo "no tmux here"
-    echo "0 passed, 0 failed, 4 skipped"
+    echo "0 passed, 0 failed, 5 skipped"
     exit 0
 }
 tmp=$(mktemp -d)
@@ -107,4 +107,27 @@ to_the_end() {
     [ -z "$left" ] || { echo "  left: $left"; cat $left; return 1; }
 }
 check "the other half, and no journal after quit" to_the_end
+
+# On a narrow terminal lines are broken between words, not where the screen ends: tmux joins the latter
+# again, so that a line longer than the screen is one that the shell left too long.
+narrow() {
+    tm new-session -d -x 64 -y 50 "exec $gspmd -n models/mlp.json" && shown "gspmd mlp>" || return 1
+    tm set-option -g history-limit 2000
+    tm send-keys -l "set pager=off; mesh data=2 model=4; shard w1 [_,model]" && tm send-keys Enter
+    for line in "show --all" comms "why h" memory cost "blame y" program "help shard" "explain remat" set; do
+        tm send-keys -l "$line; echo that was $line" && tm send-keys Enter
+        shown "that was" || return 1
+    done
+    tm send-keys -l "echo all-is-shown" && tm send-keys Enter
+    n=0
+    until tm capture-pane -p -J | grep -q '^all-is-shown'; do
+        n=$((n + 1))
+        [ $n -lt 300 ] || return 1
+        sleep 0.1
+    done
+    tm capture-pane -p -J -S - | grep -v '^gspmd mlp' | sed 's/ *$//' >"$tmp/screen"
+    tm send-keys -l "quit" && tm send-keys Enter
+    grep -q '^ *contracting$\|^ .*dimension' "$tmp/screen" && ! grep -n '.\{65\}' "$tmp/screen"
+}
+check "no line is wider than a narrow terminal" narrow
 summary
