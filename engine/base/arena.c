@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/fail.h"
 #include "base/open.h"
@@ -13,7 +16,7 @@ struct arena_block {
     size_t size;
 };
 
-enum { ALIGN = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20 };
+enum { ALIGN = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 18 };
 
 static _Thread_local struct arena *newest;
 
@@ -34,7 +37,7 @@ static char *add_block(struct arena *a, size_t size)
     return (char *)b + round_up(sizeof *b);
 }
 
-/* Small requests share blocks that double up to 1 MiB; a large one gets a block of its own, and the
+/* Small requests share blocks that double up to 256 KiB; a large one gets a block of its own, and the
  * current block stays in use. */
 static char *take(struct arena *a, size_t n)
 {
@@ -64,6 +67,34 @@ void *arena_alloc(struct arena *a, int64_t n, size_t size)
     char *p = take(a, bytes);
     a->bytes += (int64_t)bytes;
     memset(p, 0, bytes);
+    return p;
+}
+
+enum { PIECES = 4096, LARGEST_PIECE = 256 };
+
+void *arena_piece(struct arena *a, size_t bytes, size_t align)
+{
+    if (bytes > LARGEST_PIECE)
+        return arena_alloc(a, 1, bytes);
+    size_t gap = (size_t)(-(uintptr_t)a->piece & (align - 1));
+    if ((size_t)(a->piece_end - a->piece) < gap + bytes) {
+        a->piece = arena_alloc(a, PIECES, 1);
+        a->piece_end = a->piece + PIECES;
+        gap = 0;
+    }
+    char *p = a->piece + gap; /* zeroed with its page */
+    a->piece = p + bytes;
+    return p;
+}
+
+void *arena_pack(struct arena *a, const void *from, int64_t n, size_t size)
+{
+    if (n < 0 || size == 0 || size > LARGEST_PIECE || n > (int64_t)(LARGEST_PIECE / size))
+        return arena_copy(a, from, n, size);
+    size_t align = size & (~size + 1);
+    void *p = arena_piece(a, (size_t)n * size, align > 8 ? 8 : align);
+    if (n)
+        memcpy(p, from, (size_t)n * size);
     return p;
 }
 
@@ -126,7 +157,17 @@ void arena_free(struct arena *a)
     }
     a->blocks = NULL;
     a->at = a->end = NULL;
+    a->piece = a->piece_end = NULL;
     a->bytes = 0;
+}
+
+void arena_keep_memory(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20); /* blocks come from the heap: the most that glibc takes */
+    (void)mallopt(M_TRIM_THRESHOLD, 128 << 20);
+    (void)mallopt(M_TOP_PAD, 1 << 20);
+#endif
 }
 
 void arena_open(struct arena *a)

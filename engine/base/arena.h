@@ -19,6 +19,7 @@ struct arena_block;
 struct arena {
     struct arena_block *blocks;
     char *at, *end;
+    char *piece, *piece_end; /* arena_piece: where small pieces lie side by side */
     int64_t bytes; /* asked for so far: a counter that tests assert on */
     struct arena *prev, *next; /* the thread's open pass arenas */
     bool open;
@@ -26,10 +27,18 @@ struct arena {
 
 void *arena_alloc(struct arena *a, int64_t n, size_t size);
 void *arena_copy(struct arena *a, const void *from, int64_t n, size_t size);
+/* Zeroed bytes aligned to 1, 2, 4 or 8 only: for small things that there are many of. */
+void *arena_piece(struct arena *a, size_t bytes, size_t align);
+/* arena_copy into such a place, aligned as an array of this element size needs. */
+void *arena_pack(struct arena *a, const void *from, int64_t n, size_t size);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void arena_free(struct arena *a); /* back to {0}; accepts an empty one */
+
+/* Once, by a main(): freed blocks stay with the process, up to 128 MiB, and the next pass finds its memory
+ * there. What every edit makes and drops would else cost more in page faults than in work. */
+void arena_keep_memory(void);
 
 void arena_open(struct arena *a);
 void arena_close(struct arena *a);

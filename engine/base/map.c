@@ -96,10 +96,8 @@ static int64_t intern_slot(const struct intern *t, const void *bytes, size_t len
     int64_t mask = t->cap - 1;
     int64_t i = (int64_t)hash & mask;
     for (; t->slots[i]; i = (i + 1) & mask) {
-        if ((uint32_t)(t->slots[i] >> 32) != hash)
-            continue;
-        const struct intern_entry *e = intern_at(t, (uint32_t)t->slots[i]);
-        if (e->len == len && memcmp(e->bytes, bytes, len) == 0)
+        const struct intern_entry *e = intern_at(t, t->slots[i]);
+        if (e->hash == hash && e->len == len && memcmp(e->bytes, bytes, len) == 0)
             break;
     }
     return i;
@@ -107,7 +105,7 @@ static int64_t intern_slot(const struct intern *t, const void *bytes, size_t len
 
 static void intern_resize(struct intern *t, int64_t cap)
 {
-    uint64_t *slots = ARENA_ARRAY(t->arena, uint64_t, cap);
+    uint32_t *slots = ARENA_ARRAY(t->arena, uint32_t, cap);
     arena_give_back(t->arena, t->slots, t->cap, sizeof *t->slots);
     t->cap = cap;
     t->slots = slots;
@@ -115,7 +113,7 @@ static void intern_resize(struct intern *t, int64_t cap)
         int64_t i = (int64_t)intern_at(t, id)->hash & (cap - 1);
         while (t->slots[i])
             i = (i + 1) & (cap - 1);
-        t->slots[i] = (uint64_t)intern_at(t, id)->hash << 32 | id;
+        t->slots[i] = id;
     }
 }
 
@@ -123,23 +121,27 @@ uint32_t intern_find(const struct intern *t, const void *bytes, size_t len)
 {
     if (t->cap == 0)
         return 0;
-    return (uint32_t)t->slots[intern_slot(t, len ? bytes : "", len, (uint32_t)hash_bytes(bytes, len, 1))];
+    return t->slots[intern_slot(t, len ? bytes : "", len, intern_hash(bytes, len))];
 }
 
 uint32_t intern_put(struct intern *t, const void *bytes, size_t len)
 {
     INVARIANT(len < UINT32_MAX, "interned bytes are too many");
-    uint32_t hash = (uint32_t)hash_bytes(bytes, len, 1);
+    uint32_t hash = intern_hash(bytes, len);
     if (((int64_t)t->entries.n + 1) * 2 >= t->cap)
         intern_resize(t, t->cap ? t->cap * 2 : 64);
     int64_t i = intern_slot(t, len ? bytes : "", len, hash);
     if (t->slots[i])
-        return (uint32_t)t->slots[i];
+        return t->slots[i];
     uint32_t id = paged_add(&t->entries);
     struct intern_entry *e = paged_at(&t->entries, id);
-    e->bytes = arena_strndup(t->arena, bytes, len);
+    /* Keys that are arrays of numbers are read as such; names need no alignment. */
+    char *copy = arena_piece(t->arena, len + 1, len % 8 == 0 ? 8 : len % 4 == 0 ? 4 : 1);
+    if (len)
+        memcpy(copy, bytes, len);
+    e->bytes = copy;
     e->len = (uint32_t)len;
     e->hash = hash;
-    t->slots[i] = (uint64_t)hash << 32 | id;
+    t->slots[i] = id;
     return id;
 }

@@ -3,6 +3,8 @@
 #ifndef GSPMD_BASE_MAP_H
 #define GSPMD_BASE_MAP_H
 
+#include <string.h>
+
 #include "base/arena.h"
 
 struct map {
@@ -32,7 +34,7 @@ static inline uint64_t hash_u64(uint64_t x)
 struct intern {
     struct arena *arena;
     struct paged entries; /* struct intern_entry */
-    uint64_t *slots; /* hash << 32 | id: probes compare hashes without a look at the entry */
+    uint32_t *slots; /* ids; load at most 1/2 */
     int64_t cap;
 };
 
@@ -41,6 +43,22 @@ struct intern_entry {
     uint32_t len;
     uint32_t hash;
 };
+
+/* Where a probe starts. One multiplication for eight bytes: keys of ids and small numbers are most. */
+static inline uint32_t intern_hash(const void *p, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)p;
+    uint64_t h = (n + 1) * 0x9e3779b97f4a7c15ULL, w = 0;
+    for (; n >= 8; s += 8, n -= 8) {
+        memcpy(&w, s, 8);
+        h = (h ^ w) * 0xff51afd7ed558ccdULL;
+        h ^= h >> 31;
+    }
+    w = 0;
+    if (n)
+        memcpy(&w, s, n);
+    return (uint32_t)hash_u64(h ^ w);
+}
 
 void intern_init(struct intern *t, struct arena *a);
 uint32_t intern_put(struct intern *t, const void *bytes, size_t len);

@@ -69,6 +69,8 @@ shape_id shape_tuple(struct ir *c, int64_t n, const shape_id *elems);
 shape_id shape_token(struct ir *c);
 shape_id shape_opaque(struct ir *c, name_id layout_or_none);
 shape_id shape_strip(struct ir *c, shape_id s);
+/* s with the layouts of another shape where both are alike: tuples of as many elements, arrays of the rank. */
+shape_id shape_with_layouts(struct ir *c, shape_id s, shape_id of);
 shape_id shape_with_dtype(struct ir *c, shape_id s, enum dtype t);
 bool shape_same_dims(const struct ir *c, shape_id a, shape_id b);  /* P-62 */
 bool shape_same(const struct ir *c, shape_id a, shape_id b);       /* all but layout and dynamic */
@@ -234,7 +236,6 @@ struct instr {
     const struct sharding_note *note;        /* how the sharding was spelled; NULL */
     const char *metadata;                    /* text between the braces of metadata={..}; NULL */
     const char *frontend;                    /* text between the braces of frontend_attributes */
-    const char *opcode_text;                 /* OP_UNKNOWN and generic async: as read */
     uint32_t metadata_len, frontend_len;
     struct span at; /* the defining line's name, for messages */
 };
@@ -307,6 +308,8 @@ static inline uint32_t module_ncomps(const struct module *m)
 }
 
 const struct attr *instr_attr(const struct instr *i, enum attr_key k); /* NULL: not there */
+/* The opcode as the text had it: an async form may name what it wraps, reduce-scatter-start. */
+const char *instr_opcode_text(const struct module *m, const struct instr *i);
 int64_t instr_param_number(const struct instr *i); /* OP_PARAMETER; -1: has none */
 int64_t instr_int(const struct instr *i, enum attr_key k, int64_t dflt);
 bool instr_bool(const struct instr *i, enum attr_key k, bool dflt);
@@ -434,6 +437,9 @@ void instr_dot_dims(const struct module *m, instr_id i, struct dot_dims *out);
  * shapes and device counts. Reports every error (up to the diag's limit). Messages point at the
  * instruction in the module's source. */
 bool module_verify(const struct module *m, struct diag *d) MUST_CHECK;
+
+/* One instruction alone: its operands' types, its attributes, the shape that it is given. */
+bool instr_verify(const struct module *m, instr_id i, struct diag *d) MUST_CHECK;
 
 /* The shape an instruction must have, from operands and attributes; none when the text decides
  * (parameter, constant, custom-call, infeed, iota, rng, convert's element type, ...). */

@@ -74,11 +74,17 @@ instr_id instr_new(struct module *m, comp_id c, enum op_kind op, shape_id shape,
     in->shape = shape;
     in->noperands = (uint32_t)noperands;
     if (noperands)
-        in->operands = arena_copy(&m->arena, operands, noperands, sizeof *operands);
+        in->operands = arena_pack(&m->arena, operands, noperands, sizeof *operands);
     in->nattrs = (uint8_t)nattrs;
     if (nattrs)
         in->attrs = arena_copy(&m->arena, attrs, nattrs, sizeof *attrs);
     return id;
+}
+
+const char *instr_opcode_text(const struct module *m, const struct instr *i)
+{
+    const struct attr *a = instr_attr(i, ATTR_OPCODE_TEXT);
+    return a ? name_text(m->ir, a->name) : op_name((enum op_kind)i->op);
 }
 
 int64_t instr_param_number(const struct instr *i)

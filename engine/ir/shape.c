@@ -341,3 +341,25 @@ void shape_print(const struct ir *c, shape_id s, bool with_layout, struct str *o
     else
         print_leaf(c, p, with_layout, out);
 }
+
+static shape_id with_layouts(struct ir *c, shape_id s, shape_id of, int depth)
+{
+    const struct shape *a = shape_get(c, s), *b = shape_get(c, of);
+    if (a->kind == SHAPE_ARRAY && b->kind == SHAPE_ARRAY && a->rank == b->rank && b->layout.i)
+        return shape_array_full(c, a->dtype, a->rank, a->dims, a->dynamic, b->layout);
+    if (a->kind != SHAPE_TUPLE || b->kind != SHAPE_TUPLE || a->nelems != b->nelems || depth == 16)
+        return s;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    shape_id *v = ARENA_ARRAY(&tmp, shape_id, a->nelems + 1);
+    for (int64_t i = 0; i < a->nelems; i++)
+        v[i] = with_layouts(c, a->elems[i], b->elems[i], depth + 1);
+    s = shape_tuple(c, a->nelems, v);
+    arena_close(&tmp);
+    return s;
+}
+
+shape_id shape_with_layouts(struct ir *c, shape_id s, shape_id of)
+{
+    return s.i == of.i ? s : with_layouts(c, s, of, 0);
+}

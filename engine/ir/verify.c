@@ -11,6 +11,8 @@ static const char *comp_text(const struct check *v, comp_id c)
     return name_text(v->m->ir, comp_at(v->m, c)->name);
 }
 
+enum { NEW, OPEN, DONE, PASSED };
+
 /* Enters the owner of each listed instruction. */
 static void check_lists(struct check *v)
 {
@@ -32,7 +34,6 @@ static void check_lists(struct check *v)
                 continue;
             }
             v->owner[i] = c;
-            v->place[i] = j;
         }
         if (k->root.i == 0 || k->root.i > module_ninstrs(v->m) || v->owner[k->root.i] != c)
             v->ok = diag_error(v->d, v->m->source, k->at, "computation '%s' has no root",
@@ -91,19 +92,22 @@ static void check_refs(struct check *v, const struct computation *k, bool *order
         const struct instr *in = instr_at(v->m, i);
         for (uint32_t o = 0; o < in->noperands; o++) {
             if (check_ref(v, i, in->operands[o], "operand", o))
-                *ordered &= v->place[in->operands[o].i] < j;
+                *ordered &= v->mark[in->operands[o].i] == PASSED;
             else
                 v->ok = false;
         }
         const struct attr *ctl = control_of(in);
         for (uint32_t o = 0; ctl && o < ctl->n; o++) {
             if (check_ref(v, i, ctl->instrs[o], "control predecessor", o))
-                *ordered &= v->place[ctl->instrs[o].i] < j;
+                *ordered &= v->mark[ctl->instrs[o].i] == PASSED;
             else
                 v->ok = false;
         }
         check_called(v, i);
+        v->mark[i.i] = PASSED;
     }
+    for (uint32_t j = 0; j < k->ninstrs; j++)
+        v->mark[k->instrs[j].i] = NEW;
 }
 
 static void check_params(struct check *v, comp_id c)
@@ -141,7 +145,6 @@ static void check_params(struct check *v, comp_id c)
 
 /* ---- cycles ------------------------------------------------------------------------------------- */
 
-enum { NEW, OPEN, DONE };
 
 /* A node on the walk's path, and its next edge to follow. */
 struct step {
@@ -380,7 +383,6 @@ bool module_verify(const struct module *m, struct diag *d)
     const char *stage = d ? diag_stage(d, "verify") : NULL;
     int64_t n = (int64_t)module_ninstrs(m) + 1;
     v.owner = ARENA_ARRAY(&v.tmp, uint32_t, n);
-    v.place = ARENA_ARRAY(&v.tmp, uint32_t, n);
     v.mark = ARENA_ARRAY(&v.tmp, uint8_t, n);
     map_init(&v.orders, &v.tmp);
     map_init(&v.fits, &v.tmp);
@@ -396,6 +398,18 @@ bool module_verify(const struct module *m, struct diag *d)
         v.ok = true;
     }
     v.ok = v.ok && !v.bad_shapes;
+    if (d)
+        (void)diag_stage(d, stage);
+    arena_close(&v.tmp);
+    return v.ok;
+}
+
+bool instr_verify(const struct module *m, instr_id i, struct diag *d)
+{
+    struct check v = { .m = m, .d = d, .ok = true };
+    arena_open(&v.tmp);
+    const char *stage = d ? diag_stage(d, "verify") : NULL;
+    check_shape(&v, i);
     if (d)
         (void)diag_stage(d, stage);
     arena_close(&v.tmp);

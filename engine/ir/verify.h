@@ -10,7 +10,6 @@ struct check {
     struct arena tmp;
     bool ok, bad_shapes;
     uint32_t *owner; /* by instruction: the computation that lists it, 0: none */
-    uint32_t *place; /* by instruction: index in that list */
     uint8_t *mark;   /* by instruction: of the walk for cycles */
     struct map orders; /* explicit device orders that were checked */
     struct map meshes; /* names of Shardy meshes that were looked up */

@@ -74,6 +74,12 @@ static bool read_type(struct lexer *l, enum axis_type *type)
             *type = types[i].type;
             return true;
         }
+    size_t at = l->i;
+    if (lex_take_word(l, "unreduced")) {
+        warn_unreduced(l, at);
+        *type = AXIS_REPLICATED;
+        return true;
+    }
     const char *w;
     size_t n = lex_word(l, &w);
     return lex_error(l, l->i, n, "type of a tile dimension: manual, replicated or maximal expected");
@@ -156,7 +162,12 @@ static bool read_group(struct lexer *l, struct items *it, int8_t kind)
 static bool read_item(struct reader *r, struct items *it)
 {
     struct lexer *l = &r->l;
-    if (lex_take_word(l, "replicated"))
+    size_t at = l->i;
+    if (lex_take_word(l, "unreduced"))
+        warn_unreduced(l, at);
+    else if (!lex_take_word(l, "replicated"))
+        at = SIZE_MAX;
+    if (at != SIZE_MAX)
         return it->replicated = true;
     if (lex_take_word(l, "maximal"))
         return it->maximal = true;

@@ -187,6 +187,7 @@ size_t lex_word(struct lexer *l, const char **word); /* letters, digits, _ . - ;
 bool lex_int(struct lexer *l, int64_t *v, const char *what) MUST_CHECK;
 /* 'name', "name" or a bare word; false: none here, no message. */
 bool lex_name(struct lexer *l, const char **name, size_t *n);
+void warn_unreduced(struct lexer *l, size_t at); /* mesh_text.c */
 /* An error at the present place, over len bytes (at least 1). */
 bool lex_error(struct lexer *l, size_t at, size_t len, const char *fmt, ...) PRINTF_LIKE(4, 5);
 

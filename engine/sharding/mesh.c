@@ -127,6 +127,11 @@ static bool axis_name_ok(const char *name, size_t n)
     return !(n == 1 && name[0] == '_');
 }
 
+static bool is_word(const char *name, size_t n, const char *word)
+{
+    return n == strlen(word) && memcmp(name, word, n) == 0;
+}
+
 static bool read_mesh_word(struct lexer *l, struct arena *a, struct mesh *m, bool *ordered)
 {
     lex_blank(l);
@@ -139,14 +144,15 @@ static bool read_mesh_word(struct lexer *l, struct arena *a, struct mesh *m, boo
     }
     if (!lex_expect(l, '=', "mesh"))
         return false;
-    if (n == 5 && memcmp(name, "order", 5) == 0) {
+    if (is_word(name, n, "order") || is_word(name, n, "physical")) {
+        bool order = name[0] == 'o';
         if (m->naxes == 0)
-            return lex_error(l, at, l->i - at, "order= stands behind the axes");
-        *ordered = true;
-        return read_mesh_order(l, mesh_devices(m), 0, &m->order);
+            return lex_error(l, at, l->i - at, "%.*s= stands behind the axes", (int)n, name);
+        *ordered = *ordered || order;
+        return read_mesh_order(l, mesh_devices(m), 0, order ? &m->order : &m->physical);
     }
-    if (*ordered)
-        return lex_error(l, at, l->i - at, "axes stand before order=");
+    if (*ordered || m->physical.i)
+        return lex_error(l, at, l->i - at, "axes stand before order= and physical=");
     int64_t size;
     return lex_int(l, &size, "size of the axis") && add_mesh_axis(l, a, m, at, name, n, size);
 }
@@ -200,5 +206,9 @@ void mesh_print(const struct shardings *t, const struct mesh *m, struct str *out
     if (m->naxes && !order_is_iota(t, m->order)) {
         str_adds(out, " order=");
         print_mesh_order(t, m->order, out);
+    }
+    if (m->naxes && m->physical.i && !order_is_iota(t, m->physical)) {
+        str_adds(out, " physical=");
+        print_mesh_order(t, m->physical, out);
     }
 }

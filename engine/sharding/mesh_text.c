@@ -35,10 +35,24 @@ static bool read_dimensions(struct lexer *l, const struct mesh *m, struct layout
     return true;
 }
 
-static bool refuse_unreduced(struct lexer *l, size_t at)
+/* GSPMD has no word for a sum that is still owed: what is left is that nothing is cut there. */
+void warn_unreduced(struct lexer *l, size_t at)
 {
-    return lex_error(l, at, l->i - at,
-                     "unreduced axes (a sum that is still owed) are not supported");
+    diag_warn(l->d, l->src, (struct span){ (uint32_t)(l->off + at), (uint32_t)(l->i - at) },
+              "GSPMD knows no sums that are still owed (unreduced): the value counts as replicated there");
+}
+
+/* ={'x'}, =max{'x'} */
+static bool read_unreduced(struct lexer *l, const struct mesh *m, size_t at, struct layout *a)
+{
+    if (!lex_expect(l, '=', "sharding"))
+        return false;
+    const char *w;
+    l->i += lex_word(l, &w);
+    if (!lex_expect(l, '{', "sharding") || !read_axis_braces(l, m, ALSO_NAMED, a))
+        return false;
+    warn_unreduced(l, at);
+    return true;
 }
 
 /* replicated={..}, manual={..}, behind the dimensions. */
@@ -51,7 +65,7 @@ static bool read_more(struct lexer *l, const struct mesh *m, struct layout *a)
     if (lex_take_text(l, "manual={"))
         return read_axis_braces(l, m, a->rank, a);
     if (lex_take_text(l, "unreduced"))
-        return refuse_unreduced(l, at);
+        return read_unreduced(l, m, at, a);
     return lex_error(l, at, 1, "replicated={..} or manual={..} expected");
 }
 
@@ -79,8 +93,11 @@ static bool read_mesh_body(struct lexer *l, const struct mesh *m, sharding_id *o
         *out = sharding_manual(l->t);
         return true;
     }
-    if (lex_take_word(l, "unreduced"))
-        return refuse_unreduced(l, at);
+    if (lex_take_word(l, "unreduced")) {
+        warn_unreduced(l, at);
+        *out = sharding_replicated(l->t);
+        return true;
+    }
     if (!lex_expect(l, '[', "sharding") || !read_dimensions(l, m, &a))
         return false;
     while (lex_take(l, ',')) {

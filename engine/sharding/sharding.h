@@ -295,7 +295,8 @@ void sharding_print(const struct shardings *t, sharding_id s, const struct shard
 
 #define MESH_MAX_AXES 16
 
-/* A named grid of devices. order: row-major cells of the grid to devices (iota unless order=). */
+/* A named grid of devices. order: row-major cells of the grid to devices (iota unless order=). physical: devices
+ * to their places on the machine (none: device d sits at place d); it moves pictures and costs, never shardings. */
 struct mesh {
     const char *name; /* "" for the default mesh */
     int naxes;
@@ -303,12 +304,12 @@ struct mesh {
         const char *name;
         int64_t size;
     } axes[MESH_MAX_AXES];
-    order_id order;
+    order_id order, physical;
 };
 
 int64_t mesh_devices(const struct mesh *m);
 int mesh_find_axis(const struct mesh *m, const char *name, size_t n); /* -1 */
-/* Reads the words behind `mesh`: data=2 model=4 [order=[4,2]T(1,0)|order=0,1,3,2]; names go to a. */
+/* Reads the words behind `mesh`: data=2 model=4 [order=[4,2]T(1,0)|order=0,1,3,2] [physical=..]; names go to a. */
 bool mesh_parse(struct shardings *t, struct arena *a, const struct source *src, uint32_t off,
                 const char *p, size_t n, struct mesh *out, struct diag *d) MUST_CHECK;
 /* Replica groups by mesh axes: mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)) {'x'}. out is a tiling
