@@ -23,8 +23,8 @@ const struct prop_change *prop_changes(const struct propagation *p, struct arena
     struct prop_change *list = ARENA_ARRAY(a, struct prop_change, (int64_t)p->nwrites + 1);
     uint32_t n = 0;
     for (uint32_t i = 1; i <= module_ninstrs(p->graph->module); i++)
-        for (uint32_t k = p->first[i]; k < p->first[i + 1]; k++)
-            list[n++] = (struct prop_change){ { i }, &p->writes[k] };
+        for (uint32_t k = 0; k < prop_writes(p, (instr_id){ i }).n; k++)
+            list[n++] = (struct prop_change){ { i }, &prop_writes(p, (instr_id){ i }).v[k] };
     qsort(list, n, sizeof *list, by_time);
     return list;
 }
@@ -34,6 +34,7 @@ const struct prop_change *prop_changes(const struct propagation *p, struct arena
 struct origins {
     const struct propagation *p;
     struct arena *tmp;
+    uint32_t *before; /* by instruction: writes of those in front of it */
     struct map known; /* by write, leaf and dimension: the seed that the chain from there ends at */
     VEC(uint64_t) trail;
 };
@@ -42,7 +43,8 @@ struct origins {
 static uint64_t trail_key(const struct origins *o, const struct prop_write *w, struct spot s)
 {
     uint64_t leaf = (uint64_t)(s.leaf + 1), dim = (uint64_t)(s.dim + 1);
-    return (uint64_t)(w - o->p->writes) << 32 | (leaf & 0xffffff) << 8 | (dim & 0xff);
+    uint32_t rank = o->before[s.i.i] + (uint32_t)(w - prop_writes(o->p, s.i).v);
+    return (uint64_t)rank << 32 | (leaf & 0xffffff) << 8 | (dim & 0xff);
 }
 
 /* The annotated instruction that why_chain would end at; none. */
@@ -107,7 +109,7 @@ static void reach_instr(struct origins *o, struct reach_table *t, instr_id i)
 {
     sharding_id s = o->p->final[i.i];
     const struct pass *p = o->p->state;
-    if (!s.i || o->p->first[i.i] == o->p->first[i.i + 1])
+    if (!s.i || !prop_writes(o->p, i).n)
         return;
     const struct sharding *g = sharding_get(p->t, s);
     if (g->kind != SHARDING_TUPLE) {
@@ -122,10 +124,10 @@ static void reach_instr(struct origins *o, struct reach_table *t, instr_id i)
 /* Whether the module or the user gave i its sharding: its history begins so. */
 static bool is_seed(const struct propagation *p, uint32_t i)
 {
-    uint32_t k = p->first[i];
+    struct prop_writes w = prop_writes(p, (instr_id){ i });
     if (p->state->facts[i].gone) /* a Sharding call that a copy stands for */
         return false;
-    return k < p->first[i + 1] && p->writes[k].rule == RULE_ANNOTATION && !p->writes[k].cause.i;
+    return w.n && w.v[0].rule == RULE_ANNOTATION && !w.v[0].cause.i;
 }
 
 int64_t prop_coverage(const struct propagation *p, struct arena *a, struct prop_reach **out)
@@ -136,6 +138,9 @@ int64_t prop_coverage(const struct propagation *p, struct arena *a, struct prop_
     struct origins o = { .p = p, .tmp = &tmp };
     struct reach_table t = { .index = ARENA_ARRAY(&tmp, uint32_t, n + 1) };
     map_init(&o.known, &tmp);
+    o.before = ARENA_ARRAY(&tmp, uint32_t, (int64_t)n + 2);
+    for (uint32_t i = 1; i <= n; i++)
+        o.before[i + 1] = o.before[i] + prop_writes(p, (instr_id){ i }).n;
     for (uint32_t i = 1; i <= n; i++)
         if (is_seed(p, i))
             t.index[i] = ++seeds;

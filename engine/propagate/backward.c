@@ -27,8 +27,12 @@ static sharding_id user_broadcast(struct pass *p, instr_id i, instr_id u)
     sharding_id s = seen(p, u);
     int map[RANK_MAX], n, added[RANK_MAX], m = 0;
     bool tiled = false;
+    struct rule_slot *slot;
     if (sharding_is_replicated(p->t, s) || sharding_is_manual(p->t, s))
         return s;
+    uint32_t class = rule_class(p, u);
+    if (rule_asked(p, class, ASK_BROADCAST_USER, s, none(), &slot))
+        return slot->answer;
     if (!int_dims(p, u, map, &n))
         return none();
     for (int d = 0; d < shape_of(p, u)->rank && d < RANK_MAX; d++) {
@@ -41,9 +45,9 @@ static sharding_id user_broadcast(struct pass *p, instr_id i, instr_id u)
         tiled = tiled || sharding_tile(p->t, s, d) > 1;
     }
     if (!p->o.spmd && tiled)
-        return none();
+        return rule_keep(slot, class, none());
     s = sharding_replicate_dims(p->t, s, m, added);
-    return sharding_remove_dims(p->t, s, m, added);
+    return rule_keep(slot, class, sharding_remove_dims(p->t, s, m, added));
 }
 
 /* P-125, not spmd: the rows of devices that hold operand k. */
@@ -162,11 +166,15 @@ static sharding_id user_transpose(struct pass *p, instr_id i, instr_id u)
 {
     (void)i;
     int perm[RANK_MAX], inverse[RANK_MAX], n;
+    struct rule_slot *slot;
+    uint32_t class = rule_class(p, u);
+    if (rule_asked(p, class, ASK_TRANSPOSE_USER, seen(p, u), none(), &slot))
+        return slot->answer;
     if (!int_dims(p, u, perm, &n) || n != shape_of(p, u)->rank || !has_rank(p, seen(p, u), n))
         return none();
     for (int k = 0; k < n; k++)
         inverse[perm[k]] = k;
-    return sharding_transpose(p->t, seen(p, u), inverse);
+    return rule_keep(slot, class, sharding_transpose(p->t, seen(p, u), inverse));
 }
 
 static sharding_id user_reverse(struct pass *p, instr_id i, instr_id u)
@@ -278,28 +286,42 @@ static sharding_id user_get_tuple_element(struct pass *p, instr_id i, instr_id u
     return sharding_tuple(p->t, b->nelems, leaves);
 }
 
+/* A result's tiled sharding t over the dimensions that were reduced. */
+static sharding_id unreduced(struct pass *p, instr_id i, instr_id u, sharding_id t)
+{
+    const struct shape *shape = shape_of(p, i);
+    int dims[RANK_MAX], n, map[RANK_MAX], kept = 0;
+    struct rule_slot *slot;
+    uint32_t class = rule_class(p, u);
+    if (rule_asked(p, class, ASK_REDUCE_USER, t, none(), &slot))
+        return slot->answer;
+    if (!int_dims(p, u, dims, &n))
+        return none();
+    for (int d = 0; d < shape->rank; d++) {
+        bool is_reduced = false;
+        for (int k = 0; k < n; k++)
+            is_reduced = is_reduced || dims[k] == d;
+        if (!is_reduced)
+            map[kept++] = d;
+    }
+    return rule_keep(slot, class, sharding_broadcast(p->t, t, kept, map, shape->rank));
+}
+
 /* P-128. */
 static sharding_id user_reduce(struct pass *p, instr_id i, instr_id u)
 {
     const struct instr *ins = at(p, u);
     const struct shape *shape = shape_of(p, i);
-    int dims[RANK_MAX], n, map[RANK_MAX], kept = 0;
-    if (shape->rank == 0 || shape->rank > RANK_MAX || !int_dims(p, u, dims, &n))
+    if (shape->rank == 0 || shape->rank > RANK_MAX)
         return none();
     int position = operand_position(p, u, i);
     sharding_id t = element(p, u, position);
     if (!t.i)
         return none();
-    if (sharding_is_tiled(p->t, t)) {
-        for (int d = 0; d < shape->rank; d++) {
-            bool reduced = false;
-            for (int k = 0; k < n; k++)
-                reduced = reduced || dims[k] == d;
-            if (!reduced)
-                map[kept++] = d;
-        }
-        t = sharding_broadcast(p->t, t, kept, map, shape->rank);
-    }
+    if (sharding_is_tiled(p->t, t))
+        t = unreduced(p, i, u, t);
+    if (!t.i)
+        return none();
     for (uint32_t k = 0; k < ins->noperands / 2; k++) {
         instr_id other = ins->operands[k];
         if (other.i != i.i && seen(p, other).i && !sharding_is_manual(p->t, seen(p, other)) &&
@@ -361,7 +383,7 @@ sharding_id from_user(struct pass *p, instr_id i, instr_id u)
 {
     if (!can_propagate(p, u) || !is_spatial(p, u))
         return none();
-    return rules[at(p, u)->op](p, i, u);
+    return rules[p->facts[u.i].op](p, i, u);
 }
 
 static bool manual(const struct pass *p, sharding_id s)
@@ -417,7 +439,7 @@ static bool backward_leaf(struct pass *p, instr_id i, instr_id u)
 
 static bool backward_user(struct pass *p, instr_id i, instr_id u)
 {
-    if (at(p, u)->op == OP_GET_TUPLE_ELEMENT && seen(p, i).i &&
+    if (fact_of(p, u)->family == FAMILY_get_tuple_element && seen(p, i).i &&
         sharding_get(p->t, seen(p, i))->kind == SHARDING_TUPLE &&
         shape_of(p, u)->kind != SHAPE_TUPLE && seen(p, u).i &&
         sharding_get(p->t, seen(p, u))->kind != SHARDING_MAXIMAL)
@@ -445,7 +467,7 @@ bool visit_backward(struct pass *p, instr_id i)
     uint32_t n = users_count(p->users, i);
     p->asked += n;
     for (uint32_t k = 0; k < n; k++) {
-        if (at(p, u[k])->op == OP_RNG_BIT_GENERATOR) {
+        if (fact_of(p, u[k])->family == FAMILY_rng_bit_generator) {
             sharding_id r = single_sharding(p, i, sharding_replicated(p->t));
             offer_note(p, u[k], r, true, "the state of a random generator is replicated (P-122 5)");
             put_sharding(p, i, r, u[k]);

@@ -274,15 +274,23 @@ bool dot_look_ahead(struct pass *p, instr_id i, sharding_id *out)
     return out->i != 0;
 }
 
+static bool is_subtiling(struct pass *p, instr_id i, sharding_id a, sharding_id b)
+{
+    struct rule_slot *slot;
+    const struct shape *s = shape_of(p, i);
+    if (!rule_asked(p, p->facts[i.i].shape.i, ASK_SUBTILING, a, b, &slot))
+        rule_keep(slot, p->facts[i.i].shape.i, (sharding_id){ sharding_is_subtiling(p->t, s->rank, s->dims, a, b) });
+    return slot->answer.i != 0;
+}
+
 /* Which of two good candidates goes first, P-106. */
 static int primary(struct pass *p, instr_id i, const sharding_id *better)
 {
     const struct instr *ins = at(p, i);
-    const struct shape *s = shape_of(p, i);
     sharding_id ahead;
     if (dot_look_ahead(p, i, &ahead)) {
-        bool a = sharding_is_subtiling(p->t, s->rank, s->dims, ahead, better[0]);
-        bool b = sharding_is_subtiling(p->t, s->rank, s->dims, ahead, better[1]);
+        bool a = is_subtiling(p, i, ahead, better[0]);
+        bool b = is_subtiling(p, i, ahead, better[1]);
         if (a != b)
             return a ? 0 : 1;
     }
@@ -295,7 +303,7 @@ static sharding_id ask_operand(struct pass *p, instr_id i, int k, sharding_id s)
     struct rule_slot *slot;
     struct roles r;
     uint32_t class = rule_class(p, i);
-    if (rule_asked(p, class, (uint32_t)k, s, none(), &slot))
+    if (rule_asked(p, class, (uint32_t)(ASK_DOT_OPERAND + k), s, none(), &slot))
         return slot->answer;
     if (!roles_of_dot(p, i, &r))
         return none();
@@ -327,6 +335,7 @@ static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r)
     put_sharding(p, i, better[first], ins->operands[first]);
     if (better[1 - first].i)
         (void)improve(p, i, cand[1 - first], ins->operands[1 - first], false);
+    p->settled = p->skips && !improved(p, i, cand[0], seen(p, i), false).i && !improved(p, i, cand[1], seen(p, i), false).i;
     return true;
 }
 
@@ -351,7 +360,7 @@ sharding_id user_dot(struct pass *p, instr_id i, instr_id u)
         return none();
     sharding_id o = other_of(p, u, k);
     uint32_t class = rule_class(p, u);
-    if (rule_asked(p, class, (uint32_t)(2 + k + (p->may ? 2 : 0)), seen(p, u), o, &slot))
+    if (rule_asked(p, class, (uint32_t)(ASK_DOT_USER + k + (p->may ? 2 : 0)), seen(p, u), o, &slot))
         return slot->answer;
     if (!roles_of_dot(p, u, &r))
         return none();

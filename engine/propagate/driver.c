@@ -14,15 +14,15 @@ static uint32_t next_due(const struct pass *p, uint32_t from)
     uint32_t w = from >> 6, words = (p->nslots + 63) >> 6;
     if (w >= words)
         return p->nslots;
-    uint64_t bits = p->due[w] & (~UINT64_C(0) << (from & 63));
+    uint64_t bits = p->due[w] & p->live[w] & (~UINT64_C(0) << (from & 63));
     while (!bits && ++w < words)
-        bits = p->due[w];
+        bits = p->due[w] & p->live[w];
     return bits ? (w << 6) + (uint32_t)__builtin_ctzll(bits) : p->nslots;
 }
 
-static void add_slot(struct pass *p, instr_id i, enum slot_kind kind, uint32_t *table)
+static void add_slot(struct pass *p, instr_id i, enum slot_kind kind, uint32_t *slot)
 {
-    table[i.i] = p->nslots;
+    *slot = p->nslots;
     p->slot_instr[p->nslots] = i;
     p->slot_kind[p->nslots++] = (uint8_t)kind;
 }
@@ -30,8 +30,6 @@ static void add_slot(struct pass *p, instr_id i, enum slot_kind kind, uint32_t *
 /* Slot 0 is none. */
 bool slots_make(struct pass *p)
 {
-    p->forward_slot = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
-    p->backward_slot = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
     p->group_slot = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
     int64_t total = 3 * (int64_t)p->n + 1;
     p->slot_instr = ARENA_ARRAY(p->arena, instr_id, total);
@@ -44,11 +42,11 @@ bool slots_make(struct pass *p)
         const instr_id *order = comp_post_order(p->m, (comp_id){ c }, p->users, p->tmp, &n);
         for (uint32_t k = 0; k < n; k++)
             if (p->group_of[order[k].i])
-                add_slot(p, order[k], SLOT_GROUP, p->group_slot);
+                add_slot(p, order[k], SLOT_GROUP, &p->group_slot[order[k].i]);
         for (uint32_t k = 0; k < n; k++)
-            add_slot(p, order[k], SLOT_FORWARD, p->forward_slot);
+            add_slot(p, order[k], SLOT_FORWARD, &p->facts[order[k].i].forward_slot);
         for (uint32_t k = n; k > 0; k--)
-            add_slot(p, order[k - 1], SLOT_BACKWARD, p->backward_slot);
+            add_slot(p, order[k - 1], SLOT_BACKWARD, &p->facts[order[k - 1].i].backward_slot);
     }
     due_make(p);
     return true;
@@ -68,11 +66,11 @@ static void parameters_due(struct pass *p, instr_id caller)
     for (int k = 0; k < n; k++) {
         const struct computation *c = comp_at(p->m, all[k]);
         for (uint32_t j = 0; j < c->nparams; j++)
-            set_due(p, p->forward_slot[c->params[j].i]);
+            set_due(p, p->facts[c->params[j].i].forward_slot);
     }
 }
 
-static bool calls_out(const struct pass *p, instr_id i)
+bool calls_out(const struct pass *p, instr_id i)
 {
     switch ((enum family)fact_of(p, i)->family) {
     case FAMILY_while:
@@ -118,10 +116,10 @@ static void clear_caches(struct pass *p, instr_id h, instr_id h2)
 {
     const struct instr *ins = at(p, h);
     for (uint32_t k = 0; k < ins->noperands; k++)
-        set_due(p, p->backward_slot[ins->operands[k].i]);
+        set_due(p, p->facts[ins->operands[k].i].backward_slot);
     const instr_id *u = users_of(p->users, h2);
     for (uint32_t k = users_count(p->users, h2); k > 0; k--) {
-        set_due(p, p->forward_slot[u[k - 1].i]);
+        set_due(p, p->facts[u[k - 1].i].forward_slot);
         if (calls_out(p, u[k - 1]))
             parameters_due(p, u[k - 1]);
     }
@@ -269,10 +267,10 @@ static bool next_share(struct pass *p, struct pending *f)
 
 void computation_propagation(struct pass *p, instr_id i)
 {
-    const struct instr *ins = at(p, i);
+    uint16_t op = fact_of(p, i)->op;
     p->touched.n = 0;
-    if (ins->op != OP_WHILE && ins->op != OP_CONDITIONAL && ins->op != OP_CALL &&
-        !((ins->op == OP_PARAMETER || fact_of(p, i)->root) && p->caller[ins->comp.i].i))
+    if (op != OP_WHILE && op != OP_CONDITIONAL && op != OP_CALL &&
+        !((op == OP_PARAMETER || fact_of(p, i)->root) && p->caller[at(p, i)->comp.i].i))
         return;
     enum prop_rule rule = p->rule;
     p->rule = RULE_RELATED;
@@ -312,6 +310,7 @@ static void after(struct pass *p, instr_id i)
 static bool rule_yes(struct pass *p, instr_id i, enum slot_kind kind, instr_id *partner)
 {
     bool open = is_open(p, i);
+    p->offered = p->settled = false;
     *partner = none_instr();
     if (open && !p->may)
         return false;
@@ -340,8 +339,37 @@ static bool visit_open(struct pass *p, uint32_t slot)
     clear_caches(p, i, partner.i ? partner : i);
     clear_due(p, slot);
     if (kind == SLOT_BACKWARD && partner.i)
-        clear_due(p, p->backward_slot[partner.i]);
+        clear_due(p, p->facts[partner.i].backward_slot);
     return true;
+}
+
+/* What users ask of i depends on what i has: one that asks for its other operands holds it twice, or puts a leaf
+ * into its tuple (P-127). */
+static bool asks_itself(const struct pass *p, instr_id i)
+{
+    const instr_id *u = users_of(p->users, i);
+    for (uint32_t k = users_count(p->users, i); k > 0; k--) {
+        const struct fact *f = fact_of(p, u[k - 1]);
+        const struct instr *user = at(p, u[k - 1]);
+        uint32_t times = 0;
+        if (f->family == FAMILY_get_tuple_element)
+            return true;
+        for (uint32_t j = 0; f->asks && j < user->noperands; j++)
+            times += user->operands[j].i == i.i;
+        if (times > 1)
+            return true;
+    }
+    return false;
+}
+
+/* Its first candidate was taken as it is and no other was, or dot.c found out; the next level can leave it out
+ * then. Not where it depends on what it wrote, or P-81 goes on from there. */
+bool is_settled(const struct pass *p, uint32_t slot)
+{
+    instr_id i = p->slot_instr[slot];
+    if (!p->settled || !p->skips || fact_of(p, i)->op == OP_WHILE)
+        return false;
+    return p->slot_kind[slot] == SLOT_FORWARD || (p->slot_kind[slot] == SLOT_BACKWARD && !asks_itself(p, i));
 }
 
 static bool visit(struct pass *p, uint32_t slot)
@@ -349,19 +377,21 @@ static bool visit(struct pass *p, uint32_t slot)
     instr_id i = p->slot_instr[slot], ignored;
     enum slot_kind kind = (enum slot_kind)p->slot_kind[slot];
     if (kind == SLOT_BACKWARD && is_conversion(p, i) && at(p, i)->noperands)
-        set_due(p, p->backward_slot[at(p, i)->operands[0].i]);
+        set_due(p, p->facts[at(p, i)->operands[0].i].backward_slot);
     p->visits++;
     if (p->provided[i.i])
         return p->open[i.i] && visit_open(p, slot);
     clear_due(p, slot);
     bool yes = rule_yes(p, i, kind, &ignored);
-    set_calm(p, slot, !yes);
     if (!yes) {
+        set_calm(p, slot, true);
         put_leaves(p);
         return false;
     }
     p->changed = true;
+    bool settled = is_settled(p, slot);
     after(p, i);
+    set_calm(p, slot, settled && !p->touched.n);
     return true;
 }
 

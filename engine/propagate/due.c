@@ -22,6 +22,9 @@ void due_make(struct pass *p)
     int64_t words = p->nslots / 64 + 1;
     p->due = ARENA_ARRAY(p->arena, uint64_t, words);
     p->calm = ARENA_ARRAY(p->arena, uint64_t, words);
+    p->live = ARENA_ARRAY(p->arena, uint64_t, words);
+    for (uint32_t s = 1; s < p->nslots; s++)
+        p->live[s >> 6] |= (uint64_t)!(never_due(p, s) || is_mute(p, s)) << (s & 63);
     p->skips = !p->special && !p->groups.n && !p->any_manual;
     for (uint32_t k = 1; p->skips && k <= p->n; k++)
         if (!p->facts[k].gone && p->facts[k].level > 1)
@@ -34,6 +37,8 @@ static bool forward_idle(const struct pass *p, instr_id i)
     const struct instr *ins = at(p, i);
     if (!can_propagate(p, i))
         return true;
+    if (!p->o.spmd && ins->op == OP_SCATTER)
+        return false; /* replicated whatever stands around it (P-117) */
     if (ins->op == OP_PARAMETER)
         return !p->caller[ins->comp.i].i;
     for (uint32_t k = 0; k < ins->noperands; k++)
@@ -57,7 +62,7 @@ static bool backward_idle(const struct pass *p, instr_id i)
 static void all_due(struct pass *p)
 {
     for (uint32_t s = 1; s < p->nslots; s++) {
-        if (never_due(p, s))
+        if (!(p->live[s >> 6] >> (s & 63) & 1))
             continue;
         instr_id i = p->slot_instr[s];
         bool idle = p->skips && (p->slot_kind[s] == SLOT_FORWARD ? forward_idle(p, i) : backward_idle(p, i));
@@ -68,12 +73,6 @@ static void all_due(struct pass *p)
     }
 }
 
-static void wake(struct pass *p, uint32_t slot)
-{
-    if (slot && !never_due(p, slot))
-        set_due(p, slot);
-}
-
 /* In a level's first sweep all have their turn, so one that lies ahead is due after all. */
 static void disturb(struct pass *p, uint32_t slot)
 {
@@ -81,20 +80,20 @@ static void disturb(struct pass *p, uint32_t slot)
         return;
     set_calm(p, slot, false);
     if (p->time.iteration == 1 && slot > p->time.slot)
-        wake(p, slot);
+        set_due(p, slot);
 }
 
 void due_disturb(struct pass *p, instr_id h)
 {
-    disturb(p, p->forward_slot[h.i]);
-    disturb(p, p->backward_slot[h.i]);
+    disturb(p, p->facts[h.i].forward_slot);
+    disturb(p, p->facts[h.i].backward_slot);
     const instr_id *u = users_of(p->users, h);
     for (uint32_t k = users_count(p->users, h); k > 0; k--) {
         if (!fact_of(p, u[k - 1])->asks)
             continue;
         const struct instr *user = at(p, u[k - 1]);
         for (uint32_t j = 0; j < user->noperands; j++)
-            disturb(p, p->backward_slot[user->operands[j].i]);
+            disturb(p, p->facts[user->operands[j].i].backward_slot);
     }
 }
 
@@ -108,19 +107,18 @@ void due_start(struct pass *p, int stage)
         return;
     }
     for (size_t w = 0; w < words; w++) {
-        uint64_t bits = ~p->calm[w];
+        uint64_t bits = ~p->calm[w] & p->live[w];
         for (; bits; bits &= bits - 1) {
             uint32_t s = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-            if (s > 0 && s < p->nslots)
-                wake(p, s);
+            set_due(p, s);
         }
     }
     /* Rules of broadcasts and for their operands begin at level 2, forward at level 3. */
     for (int64_t k = 0; k < p->broadcasts.n && stage < 4; k++) {
         instr_id b = p->broadcasts.v[k];
-        wake(p, stage == 3 ? p->forward_slot[b.i] : p->backward_slot[b.i]);
+        set_due(p, stage == 3 ? p->facts[b.i].forward_slot : p->facts[b.i].backward_slot);
         for (uint32_t j = 0; stage == 2 && j < at(p, b)->noperands; j++)
-            wake(p, p->backward_slot[at(p, b)->operands[j].i]);
+            set_due(p, p->facts[at(p, b)->operands[j].i].backward_slot);
     }
 }
 

@@ -11,7 +11,7 @@ static const uint8_t families[OP_COUNT] = {
 
 bool same_dims(const struct pass *p, instr_id a, instr_id b)
 {
-    shape_id x = at(p, a)->shape, y = at(p, b)->shape;
+    shape_id x = p->facts ? p->facts[a.i].shape : at(p, a)->shape, y = p->facts ? p->facts[b.i].shape : at(p, b)->shape;
     return x.i == y.i || shape_same_dims(p->ir, x, y);
 }
 
@@ -290,6 +290,27 @@ static bool is_sole_user(const struct pass *p, instr_id i)
     return others == 1;
 }
 
+/* P-128: initial values are no arrays; what pads is not operand 0 (P-123). One constant is that of all layers, so
+ * that its visits would cost as much as the model is large. */
+static bool is_mute_for(const struct pass *p, instr_id user, instr_id i)
+{
+    const struct instr *u = at(p, user);
+    return u->op == OP_REDUCE || (u->op == OP_PAD && u->operands[0].i != i.i);
+}
+
+static bool mute(const struct pass *p, instr_id i)
+{
+    const struct shape *s = shape_of(p, i);
+    if (s->kind != SHAPE_ARRAY || s->rank != 0)
+        return false;
+    const instr_id *u = users_of(p->users, i);
+    uint32_t n = users_count(p->users, i);
+    for (uint32_t k = 0; k < n; k++)
+        if (!is_mute_for(p, u[k], i))
+            return false;
+    return true;
+}
+
 bool facts_make(struct pass *p)
 {
     p->facts = ARENA_ARRAY(p->arena, struct fact, p->n + 1);
@@ -302,6 +323,8 @@ bool facts_make(struct pass *p)
             instr_id i = comp->instrs[k];
             struct fact *f = &p->facts[i.i];
             f->gone = !in;
+            f->op = at(p, i)->op;
+            f->shape = at(p, i)->shape;
             f->family = family_of(p, i);
             f->shape_kind = (uint8_t)shape_of(p, i)->kind;
             if (f->family == FAMILY_custom_call)
@@ -313,6 +336,8 @@ bool facts_make(struct pass *p)
             f->forward_ok = supported(p, i, f, p->any_out, false);
             f->backward_ok = supported(p, i, f, false, p->any_parameter);
             f->manual_ok = manual_ok(p, i, f);
+            f->mute = mute(p, i);
+            f->fed = f->family != FAMILY_parameter || caller_operand(p, i).i != 0;
         }
     }
     return true;

@@ -151,9 +151,15 @@ static bool forward_transpose(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
     int perm[RANK_MAX], n;
-    if (!is_spatial(p, x) || !dims_of(p, i, shape_of(p, i)->rank, perm, &n) || !has_rank(p, seen(p, x), n))
+    struct rule_slot *slot;
+    if (!is_spatial(p, x))
         return false;
-    return improve(p, i, sharding_transpose(p->t, seen(p, x), perm), x, sole(p, i));
+    uint32_t class = rule_class(p, i);
+    if (rule_asked(p, class, ASK_TRANSPOSE, seen(p, x), none(), &slot))
+        return improve(p, i, slot->answer, x, sole(p, i));
+    if (!dims_of(p, i, shape_of(p, i)->rank, perm, &n) || !has_rank(p, seen(p, x), n))
+        return false;
+    return improve(p, i, rule_keep(slot, class, sharding_transpose(p->t, seen(p, x), perm)), x, sole(p, i));
 }
 
 static bool forward_reverse(struct pass *p, instr_id i)
@@ -278,13 +284,28 @@ static bool tiled_on(const struct pass *p, sharding_id s, int n, const int *dims
     return false;
 }
 
+/* What an operand's sharding s makes of each result. */
+static sharding_id reduced(struct pass *p, instr_id i, sharding_id s)
+{
+    struct rule_slot *slot;
+    uint32_t class = rule_class(p, i);
+    int dims[RANK_MAX], n;
+    if (rule_asked(p, class, ASK_REDUCE, s, none(), &slot))
+        return slot->answer;
+    if (!dims_of(p, i, -1, dims, &n))
+        return none();
+    if (sharding_is_replicated(p->t, s) || (!p->o.spmd && tiled_on(p, s, n, dims)))
+        return rule_keep(slot, class, sharding_replicate_all_data(p->t, s, -1));
+    sharding_id c = sharding_replicate_dims(p->t, s, n, dims);
+    if (!sharding_is_replicated(p->t, c))
+        c = sharding_remove_dims(p->t, c, n, dims);
+    return rule_keep(slot, class, c);
+}
+
 static bool forward_reduce(struct pass *p, instr_id i)
 {
     const struct instr *ins = at(p, i);
-    int dims[RANK_MAX], n;
     bool yes = false;
-    if (!dims_of(p, i, -1, dims, &n))
-        return false;
     for (uint32_t k = 0; k < ins->noperands / 2; k++) {
         instr_id x = ins->operands[k];
         sharding_id s = leaf_of(p, x);
@@ -295,15 +316,7 @@ static bool forward_reduce(struct pass *p, instr_id i)
                 yes = true;
             continue;
         }
-        sharding_id c;
-        if (sharding_is_replicated(p->t, s) || (!p->o.spmd && tiled_on(p, s, n, dims))) {
-            c = sharding_replicate_all_data(p->t, s, -1);
-        } else {
-            c = sharding_replicate_dims(p->t, s, n, dims);
-            if (!sharding_is_replicated(p->t, c))
-                c = sharding_remove_dims(p->t, c, n, dims);
-        }
-        if (improve(p, i, spread(p, i, c), x, sole(p, i)))
+        if (improve(p, i, spread(p, i, reduced(p, i, s)), x, sole(p, i)))
             yes = true;
     }
     return yes;
@@ -313,11 +326,16 @@ static bool forward_broadcast(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
     int map[RANK_MAX], n;
-    if (p->level < 3 || !is_spatial(p, x) || sharding_is_replicated(p->t, seen(p, x)) ||
-        !dims_of(p, i, shape_of(p, x)->rank, map, &n))
+    struct rule_slot *slot;
+    if (p->level < 3 || !is_spatial(p, x) || sharding_is_replicated(p->t, seen(p, x)))
         return false;
-    return improve(p, i, sharding_broadcast(p->t, seen(p, x), n, map, shape_of(p, i)->rank), x,
-                   sole(p, i));
+    uint32_t class = rule_class(p, i);
+    if (rule_asked(p, class, ASK_BROADCAST, seen(p, x), none(), &slot))
+        return improve(p, i, slot->answer, x, sole(p, i));
+    if (!dims_of(p, i, shape_of(p, x)->rank, map, &n))
+        return false;
+    sharding_id c = sharding_broadcast(p->t, seen(p, x), n, map, shape_of(p, i)->rank);
+    return improve(p, i, rule_keep(slot, class, c), x, sole(p, i));
 }
 
 /* The one pattern in which a concatenation passes at level 0: stacked parameters. */
@@ -510,5 +528,5 @@ bool visit_forward(struct pass *p, instr_id i)
         return v == STOP_YES;
     if (!fact_of(p, i)->forward_ok)
         return forward_unsupported(p, i);
-    return rules[at(p, i)->op](p, i);
+    return rules[p->facts[i.i].op](p, i);
 }

@@ -23,7 +23,7 @@ uint32_t increment_poison; /* tests: what a value holds that was not loaded */
 /* ---- values ------------------------------------------------------------------------------------------- */
 
 /* What the first n writes of a list leave. */
-static sharding_id fold(const struct inc *c, struct span_of s, uint32_t n)
+static sharding_id fold(const struct inc *c, struct prop_writes s, uint32_t n)
 {
     uint32_t k = n;
     while (k > 0 && s.v[k - 1].leaf >= 0)
@@ -41,20 +41,19 @@ static sharding_id fold(const struct inc *c, struct span_of s, uint32_t n)
     return sharding_tuple(c->p->t, g->nelems, leaves);
 }
 
-/* i's sharding as a visit at time key sees it, in the old history or in the new one. Time only moves on,
- * so what is before key stays as it is. */
-static sharding_id value_before(struct inc *c, instr_id i, bool new, uint64_t key)
+/* Time only moves on, so what is before key stays as it is. */
+sharding_id inc_value_before(struct inc *c, instr_id i, bool new, uint64_t key)
 {
-    struct span_of s = new ? new_list(c, i) : old_list(c, i);
+    struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
     uint32_t n = before(s, key);
     if (!n || s.v[n - 1].leaf < 0)
         return n ? s.v[n - 1].after : none();
-    new = new && c->fork_of[i.i];
-    if (!c->cached_of[i.i]) {
-        vec_push(c->tmp, &c->cached, (struct cached){ 0 });
-        c->cached_of[i.i] = (uint32_t)c->cached.n;
+    new = new && c->t->fork_of[i.i];
+    if (!c->t->cached_of[i.i]) {
+        vec_push(c->tmp, &c->cached, (struct cached){ .i = i });
+        c->t->cached_of[i.i] = (uint32_t)c->cached.n;
     }
-    struct cached *known = &c->cached.v[c->cached_of[i.i] - 1];
+    struct cached *known = &c->cached.v[c->t->cached_of[i.i] - 1];
     if (known->n[new] != n) {
         known->value[new] = fold(c, s, n);
         known->n[new] = n;
@@ -62,36 +61,26 @@ static sharding_id value_before(struct inc *c, instr_id i, bool new, uint64_t ke
     return known->value[new];
 }
 
-static bool same_before(const struct inc *c, instr_id i, uint64_t key)
+bool inc_same_before(struct inc *c, instr_id i, uint64_t key)
 {
-    if (!c->fork_of[i.i])
+    if (!c->t->fork_of[i.i])
         return true;
-    struct span_of a = old_list(c, i), b = new_list(c, i);
+    struct prop_writes a = old_list(c, i), b = new_list(c, i);
     uint32_t na = before(a, key), nb = before(b, key);
     if (!na || !nb)
         return na == nb;
     const struct prop_write *x = &a.v[na - 1], *y = &b.v[nb - 1];
     if (x->leaf < 0 && y->leaf < 0)
         return x->after.i == y->after.i;
-    if (na != nb)
-        return false;
-    for (uint32_t k = na; k > 0; k--) { /* leaf by leaf, back to the last write of the whole */
-        x = &a.v[k - 1];
-        y = &b.v[k - 1];
-        if (x->leaf != y->leaf || x->after.i != y->after.i)
-            return false;
-        if (x->leaf < 0)
-            break;
-    }
-    return true;
+    return inc_value_before(c, i, false, key).i == inc_value_before(c, i, true, key).i;
 }
 
 /* ---- forks -------------------------------------------------------------------------------------------- */
 
-struct fork *inc_fork(struct inc *c, instr_id i, uint64_t key)
+static struct fork *fork_list(struct inc *c, instr_id i)
 {
-    if (!c->fork_of[i.i]) {
-        struct span_of s = old_list(c, i);
+    if (!c->t->fork_of[i.i]) {
+        struct prop_writes s = old_list(c, i);
         struct fork f = { .i = i };
         f.list.n = s.n;
         f.list.cap = (int64_t)s.n + 2;
@@ -99,10 +88,17 @@ struct fork *inc_fork(struct inc *c, instr_id i, uint64_t key)
         if (s.n)
             memcpy(f.list.v, s.v, s.n * sizeof *s.v);
         vec_push(c->tmp, &c->forks, f);
-        c->fork_of[i.i] = (uint32_t)c->forks.n;
-        inc_examine_readers(c, i, key);
+        c->t->fork_of[i.i] = (uint32_t)c->forks.n;
     }
-    return &c->forks.v[c->fork_of[i.i] - 1];
+    return &c->forks.v[c->t->fork_of[i.i] - 1];
+}
+
+void inc_fork(struct inc *c, instr_id i, uint64_t key)
+{
+    if (c->t->fork_of[i.i])
+        return;
+    (void)fork_list(c, i);
+    inc_examine_readers(c, i, key, NULL);
 }
 
 /* ---- one slot ------------------------------------------------------------------------------------------- */
@@ -126,7 +122,7 @@ static bool same_write(const struct prop_write *a, const struct prop_write *b)
 void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key)
 {
     const struct pass *p = c->p;
-    struct span_of now = new_list(c, i);
+    struct prop_writes now = new_list(c, i);
     uint32_t from = before(now, from_key), to = before(now, to_key), k = from, n = 0;
     bool same = true;
     for (int64_t j = 0; j < p->log.n; j++) {
@@ -138,7 +134,8 @@ void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key)
     }
     if (same && k == to)
         return;
-    struct fork *f = inc_fork(c, i, from_key);
+    inc_examine_readers(c, i, from_key, inc_changed_leaves(c, i, from, to)); /* again: some may sleep */
+    struct fork *f = fork_list(c, i);
     uint32_t tail = (uint32_t)f->list.n - to, total = from + n + tail;
     if (total > f->list.cap) {
         struct prop_write *v = ARENA_ARRAY(c->tmp, struct prop_write, (int64_t)total * 2);
@@ -164,7 +161,7 @@ void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key)
 static void load(struct inc *c, const struct id_list *l, uint64_t key)
 {
     for (uint32_t k = 0; k < l->n; k++)
-        c->p->now[l->v[k].i] = value_before(c, l->v[k], true, key);
+        c->p->now[l->v[k].i] = inc_value_before(c, l->v[k], true, key);
 }
 
 static void unload(struct inc *c, const struct id_list *l)
@@ -197,7 +194,7 @@ static bool same_part(struct inc *c, uint32_t slot, instr_id tuple, uint64_t key
         return false;
     if (inc_is_edge(p, i) || tuple.i == i.i || p->any_manual)
         return false;
-    sharding_id a = value_before(c, tuple, false, key), b = value_before(c, tuple, true, key);
+    sharding_id a = inc_value_before(c, tuple, false, key), b = inc_value_before(c, tuple, true, key);
     if (forward) {
         if (fact_of(p, i)->family != FAMILY_get_tuple_element)
             return false;
@@ -224,7 +221,7 @@ static bool inputs_differ(struct inc *c, uint32_t slot, uint64_t key)
         instr_id r = c->reads.v[k];
         if (c->p->provided[r.i] != c->old_provided[r.i])
             return true;
-        if (!same_before(c, r, key) && !(is_tuple(c->p, r) && same_part(c, slot, r, key)))
+        if (!inc_same_before(c, r, key) && !(is_tuple(c->p, r) && same_part(c, slot, r, key)))
             return true;
     }
     return false;
@@ -276,44 +273,115 @@ static bool is_nothing(const struct inc *c, uint32_t slot, struct prop_time t)
     return is_quiet(c, slot, sweep_of(t));
 }
 
-static void run_visit(struct inc *c, uint32_t slot, struct prop_time t)
+/* true: visited again right away, it would say no. */
+static bool run_visit(struct inc *c, uint32_t slot, struct prop_time t)
 {
     struct pass *p = c->p;
     instr_id i = p->slot_instr[slot];
     c->run++;
     load(c, &c->reads, key_of(t));
     p->time = t;
-    bool yes = visit_once(p, slot);
+    bool yes = visit_once(p, slot), rests = !yes || is_settled(p, slot);
     if (yes && !is_open(p, i))
         computation_propagation(p, i);
     unload(c, &c->reads);
+    return rests;
+}
+
+static inline uint64_t last_key(struct prop_writes s)
+{
+    return s.n ? key_of(s.v[s.n - 1].time) : 0;
+}
+
+static void put_to_sleep(struct inc *c, uint32_t slot, bool till_next_stage)
+{
+    uint64_t bit = UINT64_C(1) << (slot & 63);
+    c->t->exam[slot >> 6] &= ~bit;
+    if (till_next_stage)
+        c->t->later[slot >> 6] |= bit;
+}
+
+static void wake_all(struct inc *c)
+{
+    for (size_t w = 0; w < c->p->nslots / 64 + 1; w++) {
+        c->t->exam[w] |= c->t->later[w];
+        c->t->later[w] = 0;
+    }
+}
+
+/* A slot that says no at key, and that reads nothing that is written later (what the old history still has to say
+ * about its instruction included), need not be looked at before something that it reads changes; c->reads. */
+static void sleep_until_changed(struct inc *c, uint32_t slot, uint64_t key)
+{
+    const struct pass *p = c->p;
+    instr_id i = p->slot_instr[slot];
+    if (p->special || p->groups.n || inc_is_edge(p, i))
+        return;
+    for (uint32_t k = 0; k < c->reads.n; k++)
+        if (last_key(new_list(c, c->reads.v[k])) > key)
+            return;
+    /* Merging begins with stage 1, and some rules with 2 or 3. */
+    put_to_sleep(c, slot, key >> 48 < 1 || (key >> 48 < 3 && slot_waits(p, slot)));
+}
+
+/* Visited in both histories or in none, reading the same: from here on lists are the old ones, so that it goes on
+ * as it did until one that it reads is changed. */
+static void go_on_as_before(struct inc *c, uint32_t slot)
+{
+    const struct pass *p = c->p;
+    instr_id i = p->slot_instr[slot];
+    if (!p->special && p->slot_kind[slot] != SLOT_GROUP && at(p, i)->op != OP_PARAMETER && !inc_is_edge(p, i))
+        put_to_sleep(c, slot, false);
+}
+
+/* The log of a visit of i takes the place of what was written there at that time. */
+static void write_visit(struct inc *c, instr_id i, uint64_t key)
+{
+    if (!c->p->log.n && !inc_written(c, true, i, key, key + 1))
+        return;
+    inc_list_component(c, &c->touched, i);
+    inc_list_add(c, &c->touched, inc_partner(c, i));
+    for (uint32_t k = 0; k < c->touched.n; k++)
+        inc_replace(c, c->touched.v[k], key, key + 1);
 }
 
 static void examine(struct inc *c, uint32_t slot, struct prop_time t)
 {
     struct pass *p = c->p;
     instr_id i = p->slot_instr[slot];
-    if (is_nothing(c, slot, t))
+    if (is_mute(p, slot) || is_nothing(c, slot, t)) {
+        if (t.stage >= 3 && t.iteration == 1 && !inc_is_edge(p, i))
+            put_to_sleep(c, slot, false);
         return;
+    }
     uint64_t key = key_of(t);
     bool in_new = inc_occurs(c, true, slot, t), in_old = inc_occurs(c, false, slot, t);
-    if (!in_new && !in_old)
+    if (!in_new && !in_old) {
+        inc_list_reads(c, slot, key);
+        if (!inputs_differ(c, slot, key))
+            go_on_as_before(c, slot);
         return;
+    }
     p->log.n = 0;
+    bool rests = false;
+    if (in_new && in_old && inc_tuple_visit(c, slot, t)) {
+        if (p->log.n || inc_written(c, true, i, key, key + 1))
+            inc_replace(c, i, key, key + 1);
+        return;
+    }
     if (in_new) {
         inc_list_reads(c, slot, key);
         bool differ = inputs_differ(c, slot, key);
-        if (in_old && !differ)
+        if (in_old && !differ) {
+            go_on_as_before(c, slot);
             return;
+        }
         c->differing += differ || !in_old;
-        run_visit(c, slot, t);
+        rests = run_visit(c, slot, t);
     }
-    if (!p->log.n && !inc_written(c, true, i, key, key + 1))
-        return;
-    inc_list_component(c, &c->touched, i);
-    inc_list_add(c, &c->touched, inc_partner(c, i));
-    for (uint32_t k = 0; k < c->touched.n; k++)
-        inc_replace(c, c->touched.v[k], key, key + 1);
+    write_visit(c, i, key);
+    if (rests)
+        sleep_until_changed(c, slot, key);
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------------------- */
@@ -323,9 +391,9 @@ static uint32_t next_slot(const struct inc *c, uint32_t from)
     uint32_t w = from >> 6, words = (c->p->nslots + 63) >> 6;
     if (w >= words)
         return c->p->nslots;
-    uint64_t bits = c->exam[w] & (~UINT64_C(0) << (from & 63));
+    uint64_t bits = c->t->exam[w] & (~UINT64_C(0) << (from & 63));
     while (!bits && ++w < words)
-        bits = c->exam[w];
+        bits = c->t->exam[w];
     return bits ? (w << 6) + (uint32_t)__builtin_ctzll(bits) : c->p->nslots;
 }
 
@@ -344,6 +412,7 @@ static bool run_stage(struct inc *c, int stage, struct tick *tick)
     const uint32_t *old = c->old->mount->count[stage];
     p->level = stage > LEVEL_LAST ? LEVEL_LAST : stage;
     p->may = p->o.spmd && p->level > 0;
+    wake_all(c);
     for (int sweep = 1; sweep <= last_sweep(old) + 1 || sweep <= last_sweep(c->count[stage]) + 1; sweep++) {
         if (sweep >= SWEEPS_KEPT - 1 || c->overflow)
             return false;
@@ -366,7 +435,7 @@ static void run_align(struct inc *c)
     for (int64_t g = 0; g < p->groups.n; g++)
         for (int64_t k = 0; p->groups.v[g].as && k < p->groups.v[g].members.n; k++) {
             inc_list_add(c, &c->reads, p->groups.v[g].members.v[k]);
-            forked = forked || c->fork_of[p->groups.v[g].members.v[k].i];
+            forked = forked || c->t->fork_of[p->groups.v[g].members.v[k].i];
         }
     if (!forked)
         return;
@@ -379,7 +448,8 @@ static void run_align(struct inc *c)
     inc_take_log(c, &all, key, key + 1); /* forks make lists of their own */
 }
 
-/* P-86 to P-89, on root and parameters as the sweeps left them. */
+/* P-86 to P-89, on root and parameters as the sweeps left them. Parameters are looked at only where they may
+ * change. */
 static void run_end(struct inc *c)
 {
     struct pass *p = c->p;
@@ -387,7 +457,7 @@ static void run_end(struct inc *c)
     struct prop_time t = { 5, 0, 0, 0 };
     inc_list_open(c, &c->reads);
     inc_list_add(c, &c->reads, entry->root);
-    for (uint32_t k = 0; k < entry->nparams; k++)
+    for (uint32_t k = 0; p->any_parameter && k < entry->nparams; k++)
         inc_list_add(c, &c->reads, entry->params[k]);
     load(c, &c->reads, key_of(t));
     p->log.n = 0;
@@ -406,36 +476,21 @@ static int by_instr(const void *a, const void *b)
     return x->i.i < y->i.i ? -1 : x->i.i > y->i.i;
 }
 
-/* Old lists, and in their places the forked ones. */
+/* Old pages, and those in which something was forked anew. */
 static void assemble(struct inc *c, struct propagation *out)
 {
-    const struct propagation *old = c->old;
-    uint32_t n = c->p->n, total = old->nwrites, from = 1, at_ = 0;
-    struct arena *a = &out->arena;
-    for (int64_t k = 0; k < c->forks.n; k++)
-        total = total - old_list(c, c->forks.v[k].i).n + (uint32_t)c->forks.v[k].list.n;
+    struct history_list lists[HISTORY_PAGE];
     if (c->forks.n > 1)
         qsort(c->forks.v, (size_t)c->forks.n, sizeof *c->forks.v, by_instr);
-    out->first = ARENA_ARRAY(a, uint32_t, (int64_t)n + 2);
-    out->writes = ARENA_ARRAY(a, struct prop_write, (int64_t)total + 1);
-    out->nwrites = total;
-    for (int64_t k = 0; k <= c->forks.n; k++) {
-        uint32_t to = k < c->forks.n ? c->forks.v[k].i.i : n + 1, base = old->first[from];
-        uint32_t count = old->first[to] - base;
-        for (uint32_t i = from; i < to; i++)
-            out->first[i] = old->first[i] - base + at_;
-        memcpy(out->writes + at_, old->writes + base, count * sizeof *out->writes);
-        at_ += count;
-        if (k == c->forks.n)
-            break;
-        const struct fork *f = &c->forks.v[k];
-        out->first[to] = at_;
-        if (f->list.n)
-            memcpy(out->writes + at_, f->list.v, (size_t)f->list.n * sizeof *out->writes);
-        at_ += (uint32_t)f->list.n;
-        from = to + 1;
+    history_share(out, c->old);
+    for (int64_t k = 0; k < c->forks.n;) {
+        uint32_t page = c->forks.v[k].i.i / HISTORY_PAGE, n = 0;
+        for (; k < c->forks.n && c->forks.v[k].i.i / HISTORY_PAGE == page; k++) {
+            const struct fork *f = &c->forks.v[k];
+            lists[n++] = (struct history_list){ f->i, f->list.v, (uint32_t)f->list.n };
+        }
+        history_replace(out, n, lists);
     }
-    out->first[n + 1] = at_;
 }
 
 static void finals(struct inc *c, struct propagation *out)
@@ -443,7 +498,7 @@ static void finals(struct inc *c, struct propagation *out)
     out->final = arena_copy(&out->arena, c->old->final, (int64_t)c->p->n + 1, sizeof *out->final);
     for (int64_t k = 0; k < c->forks.n; k++) {
         const struct fork *f = &c->forks.v[k];
-        struct span_of s = { f->list.v, (uint32_t)f->list.n };
+        struct prop_writes s = { f->list.v, (uint32_t)f->list.n };
         out->final[f->i.i] = fold(c, s, s.n);
     }
     for (int64_t k = 0; k < c->unseen.n; k++)
@@ -474,7 +529,9 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
     if (p->saved_parameter)
         p->saved_parameter = arena_copy(a, p->saved_parameter, comp_at(p->m, p->m->entry)->nparams, sizeof *p->saved_parameter);
     options_own(p, a, o);
-    p->now = ARENA_ARRAY(c->tmp, sharding_id, size);
+    p->now = c->t->now;
+    for (uint32_t k = 0; increment_poison && k < size; k++)
+        p->now[k].i = increment_poison;
     memcpy(c->count, c->old->mount->count, sizeof c->count);
     out->last = c->last = arena_copy(a, c->old->last, size, sizeof *c->last);
     if (!inc_edit(c, n, edits))
@@ -503,6 +560,16 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
     out->differing = c->differing;
     mount_save(p, out);
     return true;
+}
+
+static void empty_tables(struct inc *c)
+{
+    for (int64_t k = 0; k < c->forks.n; k++)
+        c->t->fork_of[c->forks.v[k].i.i] = 0;
+    for (int64_t k = 0; k < c->cached.n; k++)
+        c->t->cached_of[c->cached.v[k].i.i] = 0;
+    memset(c->t->exam, 0, (c->p->nslots / 64 + 1) * sizeof *c->t->exam);
+    memset(c->t->later, 0, (c->p->nslots / 64 + 1) * sizeof *c->t->later);
 }
 
 static void leave(struct inc *c)
@@ -536,6 +603,7 @@ struct propagation *propagate_increment(const struct propagation *old, int n, co
     struct inc c = { .p = p, .old = old, .old_provided = old->provided };
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
+        inc_tables_free(p); /* what they point to went with the arena */
         leave(&c);
         propagation_free(out);
         fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
@@ -543,16 +611,19 @@ struct propagation *propagate_increment(const struct propagation *old, int n, co
     struct arena tmp = { 0 };
     arena_open(&tmp);
     c.tmp = p->tmp = &tmp;
-    inc_tables(p);
+    if (!p->inc)
+        inc_tables_make(p);
+    c.t = p->inc;
+    if (c.t->stamp > UINT32_MAX / 2) {
+        memset(c.t->mark, 0, ((size_t)p->n + 1) * sizeof *c.t->mark);
+        c.t->stamp = 0;
+    }
     p->increment = true;
     p->look.stamp = NULL;
     p->log.v = NULL;
     p->log.n = p->log.cap = 0;
-    c.fork_of = ARENA_ARRAY(&tmp, uint32_t, (int64_t)p->n + 1);
-    c.cached_of = ARENA_ARRAY(&tmp, uint32_t, (int64_t)p->n + 1);
-    c.mark = ARENA_ARRAY(&tmp, uint32_t, (int64_t)p->n + 1);
-    c.exam = ARENA_ARRAY(&tmp, uint64_t, p->nslots / 64 + 1);
     bool ok = work(&c, out, n, edits, o, tick);
+    empty_tables(&c);
     leave(&c);
     arena_close(&tmp);
     fail_leave(&f);

@@ -9,13 +9,21 @@ struct fork {
     VEC(struct prop_write) list;
 };
 
-struct span_of {
-    const struct prop_write *v;
-    uint32_t n;
+/* Tables by instruction or slot that every increment of a graph uses: empty in between, so that a small edit does
+ * not pay for the size of the model. */
+struct inc_tables {
+    sharding_id *now;
+    uint32_t *fork_of;   /* by instruction: fork + 1 */
+    uint32_t *cached_of; /* by instruction: entry + 1 */
+    uint32_t *mark, stamp; /* members of the list in the making */
+    uint64_t *exam;      /* by slot: reads what was forked */
+    uint64_t *later;     /* by slot: to be looked at when the next stage starts */
+    size_t bytes;        /* of all of them: one block */
 };
 
 /* Values of tuples are put together from leaves: the last one of each history. */
 struct cached {
+    instr_id i;
     uint32_t n[2]; /* writes that it is made of */
     sharding_id value[2];
 };
@@ -31,16 +39,13 @@ struct inc {
     const struct propagation *old;
     const bool *old_provided;
     struct arena *tmp;
-    uint32_t *fork_of; /* by instruction: fork + 1 */
+    struct inc_tables *t;
     VEC(struct fork) forks;
-    uint32_t *cached_of; /* by instruction: entry + 1 */
     VEC(struct cached) cached;
     VEC(struct unseen) unseen;
     uint16_t *last; /* by instruction: sweep of its last write in either history, or later */
-    uint64_t *exam; /* by slot: reads what was forked */
     uint32_t count[STAGES][SWEEPS_KEPT];
     struct id_list reads, touched;
-    uint32_t *mark, stamp; /* members of the list in the making */
     int64_t run, differing;
     bool overflow; /* more sweeps than are kept count of */
 };
@@ -50,22 +55,21 @@ static inline uint64_t key_of(struct prop_time t)
     return (uint64_t)t.stage << 48 | (uint64_t)t.iteration << 32 | t.slot;
 }
 
-static inline struct span_of old_list(const struct inc *c, instr_id i)
+static inline struct prop_writes old_list(const struct inc *c, instr_id i)
 {
-    uint32_t from = c->old->first[i.i];
-    return (struct span_of){ c->old->writes + from, c->old->first[i.i + 1] - from };
+    return prop_writes(c->old, i);
 }
 
-static inline struct span_of new_list(const struct inc *c, instr_id i)
+static inline struct prop_writes new_list(const struct inc *c, instr_id i)
 {
-    uint32_t k = c->fork_of[i.i];
+    uint32_t k = c->t->fork_of[i.i];
     if (!k)
         return old_list(c, i);
-    return (struct span_of){ c->forks.v[k - 1].list.v, (uint32_t)c->forks.v[k - 1].list.n };
+    return (struct prop_writes){ c->forks.v[k - 1].list.v, (uint32_t)c->forks.v[k - 1].list.n };
 }
 
 /* Writes before time key. */
-static inline uint32_t before(struct span_of s, uint64_t key)
+static inline uint32_t before(struct prop_writes s, uint64_t key)
 {
     uint32_t lo = 0, hi = s.n;
     while (lo < hi) {
@@ -97,16 +101,27 @@ bool inc_written(const struct inc *c, bool new, instr_id i, uint64_t from, uint6
 
 /* The edits, and the steps before the first sweep; false: not on this graph. */
 bool inc_edit(struct inc *c, int n, const struct prop_edit *edits);
-void inc_tables(struct pass *p);
+void inc_tables_make(struct pass *p);
 /* Whether the graph's conversions are in the reach of inc_occurs. */
 bool inc_fits(const struct pass *p);
 
-struct fork *inc_fork(struct inc *c, instr_id i, uint64_t key);
+/* i's list becomes one of the new history's own, and its readers are looked at. */
+void inc_fork(struct inc *c, instr_id i, uint64_t key);
+/* i's sharding as a visit at time key sees it, in the old history or in the new one. */
+sharding_id inc_value_before(struct inc *c, instr_id i, bool new, uint64_t key);
+bool inc_same_before(struct inc *c, instr_id i, uint64_t key);
 /* Puts those of the log that are i's in place of what the new history has for i at times [from, to). */
 void inc_replace(struct inc *c, instr_id i, uint64_t from_key, uint64_t to_key);
 /* The same for all of a list, of which the log has all writes in [from, to). Sorts both. */
 void inc_take_log(struct inc *c, struct id_list *l, uint64_t from_key, uint64_t to_key);
-/* Marks all slots that read i, or whose bits its writes set, from time key on. */
-void inc_examine_readers(struct inc *c, instr_id i, uint64_t key);
+/* Marks all slots that read i, or whose bits its writes set, from time key on. leaves: of a tuple of many, those
+ * that differ where nothing else does; NULL: all. */
+void inc_examine_readers(struct inc *c, instr_id i, uint64_t key, const bool *leaves);
+
+/* Tuples of thousands of operands, of which an edit reaches a few. tuple.c: the leaves in which the log differs from
+ * i's writes [from, to) of the new history; NULL: any. */
+const bool *inc_changed_leaves(struct inc *c, instr_id i, uint32_t from, uint32_t to);
+/* The forward visit of such a tuple, which occurs in both histories: true: the log has what it writes now. */
+bool inc_tuple_visit(struct inc *c, uint32_t slot, struct prop_time t);
 
 #endif

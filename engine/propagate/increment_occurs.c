@@ -26,7 +26,7 @@ static bool sets(const struct inc *c, bool new, instr_id i, const struct prop_wr
 
 static bool set_between(const struct inc *c, bool new, instr_id i, enum bits bits, uint64_t from, uint64_t to)
 {
-    struct span_of s = new ? new_list(c, i) : old_list(c, i);
+    struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
     uint32_t a = before(s, from), b = before(s, to);
     if (!c->p->special)
         return a < b;
@@ -38,7 +38,7 @@ static bool set_between(const struct inc *c, bool new, instr_id i, enum bits bit
 
 bool inc_written(const struct inc *c, bool new, instr_id i, uint64_t from, uint64_t to)
 {
-    struct span_of s = new ? new_list(c, i) : old_list(c, i);
+    struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
     return before(s, from) < before(s, to);
 }
 
@@ -84,7 +84,7 @@ static bool group_set(const struct inc *c, bool new, instr_id i, uint64_t from, 
 /* A bit that only success clears: the time behind the last one of that slot before t in its level; 0: none. */
 static uint64_t last_success(const struct inc *c, bool new, instr_id a, uint32_t slot, struct prop_time t)
 {
-    struct span_of s = new ? new_list(c, a) : old_list(c, a);
+    struct prop_writes s = new ? new_list(c, a) : old_list(c, a);
     uint32_t from = before(s, key_of((struct prop_time){ t.stage, 1, 0, 0 }));
     for (uint32_t k = before(s, key_of(t)); k > from; k--)
         if (s.v[k - 1].time.slot == slot)
@@ -112,12 +112,12 @@ static bool is_set(const struct inc *c, bool new, uint32_t slot, struct prop_tim
             if (inc_partner(c, a).i != i.i || !provided[a.i])
                 return true;
         }
-        from = last_success(c, new, a, p->open[i.i] ? slot : p->backward_slot[a.i], t);
+        from = last_success(c, new, a, p->open[i.i] ? slot : p->facts[a.i].backward_slot, t);
         if (!from)
             return true;
     } else if (kind == SLOT_BACKWARD && is_conversion(p, i) && at(p, i)->noperands) {
         instr_id a = at(p, i)->operands[0];
-        uint64_t success = inc_partner(c, a).i == i.i && provided[a.i] ? last_success(c, new, a, p->backward_slot[a.i], t) : 0;
+        uint64_t success = inc_partner(c, a).i == i.i && provided[a.i] ? last_success(c, new, a, p->facts[a.i].backward_slot, t) : 0;
         from = success > from ? success : from;
     }
     if (kind == SLOT_GROUP)
@@ -129,10 +129,10 @@ static bool is_set(const struct inc *c, bool new, uint32_t slot, struct prop_tim
     if (any_set(c, new, n, u, BITS_OPERANDS, from, to))
         return true;
     for (uint32_t k = 0; p->special && depth < CONVERSIONS_DEEP && k < n; k++) {
-        if (!is_conversion(p, u[k]) || at(p, u[k])->operands[0].i != i.i || !p->backward_slot[u[k].i])
+        if (!is_conversion(p, u[k]) || at(p, u[k])->operands[0].i != i.i || !p->facts[u[k].i].backward_slot)
             continue;
         /* its turns since the bit was cleared */
-        struct prop_time turn = { t.stage, (uint16_t)((from >> 32 & 0xffff) + 1), p->backward_slot[u[k].i], 0 };
+        struct prop_time turn = { t.stage, (uint16_t)((from >> 32 & 0xffff) + 1), p->facts[u[k].i].backward_slot, 0 };
         for (; turn.iteration <= t.iteration; turn.iteration++)
             if (is_set(c, new, turn.slot, turn, depth + 1))
                 return true;

@@ -7,14 +7,14 @@
 void inc_list_open(struct inc *c, struct id_list *l)
 {
     l->n = 0;
-    c->stamp++;
+    c->t->stamp++;
 }
 
 void inc_list_add(struct inc *c, struct id_list *l, instr_id i)
 {
-    if (!i.i || c->mark[i.i] == c->stamp)
+    if (!i.i || c->t->mark[i.i] == c->t->stamp)
         return;
-    c->mark[i.i] = c->stamp;
+    c->t->mark[i.i] = c->t->stamp;
     id_list_push(c->tmp, l, i);
 }
 
@@ -101,7 +101,8 @@ static void add_chain(struct inc *c, struct id_list *l, instr_id i, uint64_t key
     for (instr_id x = i; users_count(c->p->users, x) == 1;) {
         instr_id u = users_of(c->p->users, x)[0];
         inc_list_add(c, l, u);
-        add_operands(c, l, u);
+        if (fact_of(c->p, u)->asks)
+            add_operands(c, l, u);
         if (before(old_list(c, u), key) && before(new_list(c, u), key))
             return;
         x = u;
@@ -164,7 +165,7 @@ void inc_list_reads(struct inc *c, uint32_t slot, uint64_t key)
 static void examine_slot(struct inc *c, uint32_t slot)
 {
     if (slot)
-        c->exam[slot >> 6] |= UINT64_C(1) << (slot & 63);
+        c->t->exam[slot >> 6] |= UINT64_C(1) << (slot & 63);
 }
 
 static bool never_written(const struct inc *c, instr_id i, uint64_t key)
@@ -173,22 +174,23 @@ static bool never_written(const struct inc *c, instr_id i, uint64_t key)
 }
 
 /* Dots whose look-ahead may come by i from time key on: back over only users without a sharding. */
-static void examine_looks(struct inc *c, instr_id i, uint64_t key)
+static void examine_looks(struct inc *c, instr_id i, uint64_t key, const bool *leaves)
 {
     struct id_list todo = { 0 };
     const struct pass *p = c->p;
     inc_list_open(c, &todo);
     inc_list_add(c, &todo, i);
     for (uint32_t k = 0; k < users_count(p->users, i); k++)
-        inc_list_add(c, &todo, users_of(p->users, i)[k]);
+        if (fact_of(p, users_of(p->users, i)[k])->asks) /* i is another operand of it */
+            inc_list_add(c, &todo, users_of(p->users, i)[k]);
     for (uint32_t k = 0; k < todo.n; k++) {
         const struct instr *ins = at(p, todo.v[k]);
         for (uint32_t j = 0; j < ins->noperands; j++) {
             instr_id o = ins->operands[j];
-            if (users_count(p->users, o) != 1)
+            if ((k == 0 && leaves && !leaves[j]) || users_count(p->users, o) != 1)
                 continue;
             if (looks_ahead(p, o))
-                examine_slot(c, p->forward_slot[o.i]);
+                examine_slot(c, p->facts[o.i].forward_slot);
             if (never_written(c, o, key))
                 inc_list_add(c, &todo, o);
         }
@@ -199,14 +201,14 @@ static void examine_looks(struct inc *c, instr_id i, uint64_t key)
 static void examine_backward(struct inc *c, instr_id i)
 {
     const struct pass *p = c->p;
-    examine_slot(c, p->backward_slot[i.i]);
+    examine_slot(c, p->facts[i.i].backward_slot);
     for (; p->special && is_conversion(p, i) && at(p, i)->noperands; i = at(p, i)->operands[0])
-        examine_slot(c, p->backward_slot[at(p, i)->operands[0].i]);
+        examine_slot(c, p->facts[at(p, i)->operands[0].i].backward_slot);
 }
 
 static void examine_both(struct inc *c, instr_id i)
 {
-    examine_slot(c, c->p->forward_slot[i.i]);
+    examine_slot(c, c->p->facts[i.i].forward_slot);
     examine_backward(c, i);
 }
 
@@ -237,31 +239,32 @@ static void examine_pairs(struct inc *c, instr_id i)
 }
 
 /* All slots that read i, or whose bits its writes set, from time key on. */
-void inc_examine_readers(struct inc *c, instr_id i, uint64_t key)
+void inc_examine_readers(struct inc *c, instr_id i, uint64_t key, const bool *leaves)
 {
     const struct pass *p = c->p;
     const struct instr *ins = at(p, i);
     examine_both(c, i);
     examine_pairs(c, i);
     for (uint32_t k = 0; k < ins->noperands; k++)
-        examine_backward(c, ins->operands[k]);
+        if (!leaves || leaves[k])
+            examine_backward(c, ins->operands[k]);
     const instr_id *u = users_of(p->users, i);
     for (uint32_t k = 0; k < users_count(p->users, i); k++) {
         const struct instr *user = at(p, u[k]);
-        examine_slot(c, p->forward_slot[u[k].i]);
+        examine_slot(c, p->facts[u[k].i].forward_slot);
         for (uint32_t j = 0; fact_of(p, u[k])->asks && j < user->noperands; j++)
             examine_backward(c, user->operands[j]);
-        int n = instr_called(p->m, u[k], NULL, 0);
+        int n = calls_out(p, u[k]) ? instr_called(p->m, u[k], NULL, 0) : 0;
         comp_id *list = n ? ARENA_ARRAY(c->tmp, comp_id, n) : NULL;
         if (n)
             instr_called(p->m, u[k], list, n);
         for (int b = 0; b < n; b++)
             for (uint32_t j = 0; j < comp_at(p->m, list[b])->nparams; j++)
-                examine_slot(c, p->forward_slot[comp_at(p->m, list[b])->params[j].i]);
+                examine_slot(c, p->facts[comp_at(p->m, list[b])->params[j].i].forward_slot);
     }
     struct id_list part = { 0 };
     inc_list_component(c, &part, i);
     for (uint32_t k = 1; k < part.n; k++)
         examine_both(c, part.v[k]);
-    examine_looks(c, i, key);
+    examine_looks(c, i, key, leaves);
 }

@@ -1,7 +1,10 @@
 /* The edits of an increment: what stands for the edited instructions is given its new sharding, and the
  * steps before the first sweep (P-69 to P-76) are made again for all that they look at. */
 #include <stdlib.h>
+#include <sys/mman.h>
 
+#include "base/fail.h"
+#include "base/open.h"
 #include "propagate/increment.h"
 
 /* ---- tables of a graph, made by its first increment ---------------------------------------------------- */
@@ -12,7 +15,7 @@ static void find_callers(struct pass *p)
     VEC(uint32_t) comps = { 0 };
     for (uint32_t k = 1; k <= p->n; k++) {
         comp_id list[16];
-        int n = p->facts[k].gone ? 0 : instr_called(p->m, (instr_id){ k }, list, (int)COUNTOF(list));
+        int n = p->facts[k].gone || !calls_out(p, (instr_id){ k }) ? 0 : instr_called(p->m, (instr_id){ k }, list, (int)COUNTOF(list));
         comp_id *all = list;
         if (n > (int)COUNTOF(list)) {
             all = ARENA_ARRAY(p->tmp, comp_id, n);
@@ -36,34 +39,45 @@ static void find_callers(struct pass *p)
     p->callers_first = first;
 }
 
-/* Also in computations that were inlined everywhere, which stand there still though no pass looks at them. */
-static void find_stands(struct pass *p)
+/* Pages that are touched where edits reach; the rest costs nothing. */
+static size_t round_table(size_t bytes)
 {
-    uint32_t most = 0;
-    const struct origin *origin = p->g->origin;
-    for (uint32_t k = 1; k <= p->n; k++)
-        most = origin[k].source.i > most ? origin[k].source.i : most;
-    uint32_t *first = ARENA_ARRAY(p->arena, uint32_t, (int64_t)most + 3);
-    p->stands = ARENA_ARRAY(p->arena, uint32_t, (int64_t)p->n + 1);
-    for (uint32_t k = 1; k <= p->n; k++)
-        first[origin[k].source.i + 2]++;
-    for (uint32_t k = 1; k <= most + 2; k++)
-        first[k] += first[k - 1];
-    for (uint32_t k = 1; k <= p->n; k++)
-        p->stands[first[origin[k].source.i + 1]++] = k;
-    p->stands_first = first;
-    p->nstands = most;
+    return (bytes + 63) & ~(size_t)63;
 }
 
-void inc_tables(struct pass *p)
+static bool tables_alloc(const struct pass *p, struct inc_tables *t)
 {
-    if (p->callers_first)
-        return;
-    find_stands(p);
+    size_t words = round_table(((size_t)p->n + 1) * sizeof(uint32_t)), bits = ((size_t)p->nslots / 64 + 1) * sizeof(uint64_t);
+    t->bytes = 4 * words + 2 * bits;
+    char *at_ = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at_ == MAP_FAILED)
+        return false;
+    t->now = (sharding_id *)(void *)at_;
+    t->fork_of = (uint32_t *)(void *)(at_ + words);
+    t->cached_of = (uint32_t *)(void *)(at_ + 2 * words);
+    t->mark = (uint32_t *)(void *)(at_ + 3 * words);
+    t->exam = (uint64_t *)(void *)(at_ + 4 * words);
+    t->later = t->exam + bits / sizeof(uint64_t);
+    return true;
+}
+
+void inc_tables_free(struct pass *p)
+{
+    if (p->inc)
+        (void)munmap(p->inc->now, p->inc->bytes);
+    p->inc = NULL;
+}
+
+void inc_tables_make(struct pass *p)
+{
     map_init(&p->heirs, p->arena);
     for (int64_t k = 0; k < p->g->nheirs; k++)
         map_put(&p->heirs, p->g->heirs[k].instr.i, p->g->heirs[k].had.i);
     find_callers(p);
+    struct inc_tables *t = ARENA_NEW(p->arena, struct inc_tables);
+    if (fail_allocation_due() || !tables_alloc(p, t))
+        fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "no memory for the tables of increments");
+    p->inc = t;
 }
 
 /* ---- what the module gives ------------------------------------------------------------------------------ */
@@ -71,7 +85,7 @@ void inc_tables(struct pass *p)
 /* What the module's text, or the user, gave i. */
 static sharding_id given_before(const struct inc *c, instr_id i)
 {
-    struct span_of s = old_list(c, i);
+    struct prop_writes s = old_list(c, i);
     if (!s.n || s.v[0].time.stage || s.v[0].time.iteration || s.v[0].time.slot != i.i)
         return none();
     return s.v[0].after;
@@ -93,11 +107,22 @@ static bool give(struct inc *c, instr_id i, const struct prop_edit *e, struct id
     return true;
 }
 
+/* All that stand for a loaded instruction; also in computations that were inlined everywhere, which stand there
+ * still though no pass looks at them. */
+static void find_stands(struct inc *c, instr_id loaded, struct id_list *out)
+{
+    const struct origin *origin = c->p->g->origin;
+    for (uint32_t k = 1; k <= c->p->n; k++)
+        if (origin[k].source.i == loaded.i)
+            id_list_push(c->tmp, out, (instr_id){ k });
+}
+
 static bool give_all(struct inc *c, const struct prop_edit *e, struct id_list *edited)
 {
     struct pass *p = c->p;
     const struct graph *g = p->g;
-    if (e->loaded.i > p->nstands)
+    struct id_list stands = { 0 };
+    if (e->loaded.i > module_ninstrs(g->loaded))
         return false;
     uint32_t from = g->start[e->loaded.i], to = g->start[e->loaded.i + 1];
     const struct instr *loaded = instr_at(g->loaded, e->loaded);
@@ -106,8 +131,9 @@ static bool give_all(struct inc *c, const struct prop_edit *e, struct id_list *e
     for (uint32_t k = from; k < to; k++)
         if (g->origin[g->list[k].i].source.i != e->loaded.i)
             return false; /* something else stands for it */
-    for (uint32_t k = p->stands_first[e->loaded.i]; k < p->stands_first[e->loaded.i + 1]; k++) {
-        instr_id i = { p->stands[k] };
+    find_stands(c, e->loaded, &stands);
+    for (uint32_t k = 0; k < stands.n; k++) {
+        instr_id i = stands.v[k];
         const struct instr *ins = at(p, i);
         if ((ins->flags & INSTR_REMOVED) && !p->called[i.i])
             vec_push(c->tmp, &c->unseen, ((struct unseen){ i, e->is }));
@@ -180,6 +206,6 @@ bool inc_edit(struct inc *c, int n, const struct prop_edit *edits)
     inc_take_log(c, &list, 0, key_of((struct prop_time){ 0, 1, 0, 0 }));
     for (uint32_t k = 0; k < list.n; k++)
         if (p->provided[list.v[k].i] != c->old_provided[list.v[k].i])
-            (void)inc_fork(c, list.v[k], 0);
+            inc_fork(c, list.v[k], 0);
     return true;
 }

@@ -61,6 +61,10 @@ enum target {
 
 /* What the rules ask of an instruction over and over; fixed once the working graph stands. */
 struct fact {
+    uint32_t forward_slot, backward_slot; /* 0: none */
+    uint32_t class;     /* rule_class; 0: not made yet */
+    shape_id shape;
+    uint16_t op;
     uint8_t family;     /* of the opcode, elementwise by P-60 */
     uint8_t target;     /* of a custom call */
     uint8_t level;      /* P-92: can pass from this level on */
@@ -71,6 +75,8 @@ struct fact {
     bool backward_ok;
     bool manual_ok;     /* P-96: shape or opcode that manual spreads to */
     bool asks;          /* its backward rules ask for its other operands, too */
+    bool mute;          /* no user asks anything of it by its rule: an initial value, padding */
+    bool fed;           /* not a parameter that nothing is passed to by P-73: of a reducer, of the entry */
     bool gone;          /* not in any computation that the pass looks at */
 };
 
@@ -117,12 +123,31 @@ struct improved_slot {
     uint8_t flags; /* 0: empty */
 };
 
-/* What a rule made of one or two shardings: layers repeat, so most questions were asked before. */
+/* What a rule made of one or two shardings: layers repeat, so most questions were asked before. By class of
+ * instructions and: */
+enum rule_question {
+    ASK_DOT_OPERAND,                   /* + operand */
+    ASK_DOT_USER = ASK_DOT_OPERAND + 2, /* + operand; + 2: may merge */
+    ASK_REDUCE = ASK_DOT_USER + 4,
+    ASK_REDUCE_USER,
+    ASK_BROADCAST,
+    ASK_BROADCAST_USER,
+    ASK_TRANSPOSE,
+    ASK_TRANSPOSE_USER,
+    ASK_SUBTILING /* of a shape, not of a class */
+};
 struct rule_slot {
     uint32_t class; /* of instructions that ask alike, rule_class; 0: empty */
     uint32_t what;  /* which question */
     sharding_id a, b, answer;
 };
+
+/* The class that such a short key was last found to be. */
+struct short_class {
+    uint8_t key[16];
+    uint32_t class; /* 0: empty */
+};
+enum { SHORT_CLASSES = 64 };
 
 enum { STAGES = 5, SWEEPS_KEPT = 64 };
 
@@ -192,10 +217,9 @@ struct pass {
     bool special;                /* open dimensions, conversions or barriers in it */
     bool setup_changed;
     bool increment;              /* visits out of order: no memory between them */
+    struct inc_tables *inc;      /* of increments, kept from one to the next; NULL */
     uint32_t *callers_first;     /* by computation: callers; made by the first increment */
     instr_id *callers;
-    uint32_t *stands_first, *stands; /* by loaded instruction: all that stand for it, removed ones, too */
-    uint32_t nstands;            /* last loaded instruction that something stands for */
     struct map heirs;            /* by instruction: what it inherits where it has no sharding */
     struct map leaf_sums;        /* by tuple shape: leaves before each element */
     struct map first_position;   /* (tuple, operand): backward.c's own */
@@ -224,19 +248,22 @@ struct pass {
     struct improved_slot *improved; /* [memo_slots] */
     struct rule_slot *answers;      /* [memo_slots] */
     uint32_t memo_slots;            /* a power of two */
+    struct short_class short_classes[SHORT_CLASSES];
     struct intern classes;          /* of what rules ask of an instruction besides shardings */
-    uint32_t *class_of;             /* by instruction; 0: not made yet */
     struct look look;
     int64_t visits, sweeps, looks, asked;
+    bool offered;                /* by the visit that runs: a candidate was there, or something was written */
+    bool settled;                /* it would say no if it came again, as far as it goes; see is_settled() */
     bool changed;
 
     /* slots (driver.c) */
     uint64_t *due;
+    uint64_t *live;              /* slots whose visits can do something; due.c's own */
     uint64_t *calm;              /* said no when last visited, and reads the same since; due.c's own */
     bool skips;                  /* calm is kept: what can do nothing is not visited at the next level */
     VEC(instr_id) broadcasts;    /* whose rules wait for a level */
     uint32_t nslots;
-    uint32_t *forward_slot, *backward_slot, *group_slot; /* by instruction */
+    uint32_t *group_slot; /* by instruction */
     instr_id *slot_instr;
     uint8_t *slot_kind;
     VEC(instr_id) touched;
@@ -254,7 +281,7 @@ static inline const struct fact *fact_of(const struct pass *p, instr_id i)
 }
 static inline const struct shape *shape_of(const struct pass *p, instr_id i)
 {
-    return shape_get(p->ir, at(p, i)->shape);
+    return shape_get(p->ir, p->facts && p->facts[i.i].shape.i ? p->facts[i.i].shape : at(p, i)->shape);
 }
 static inline bool is_array(const struct pass *p, instr_id i)
 {
@@ -367,6 +394,8 @@ bool open_from_operand(struct pass *p, instr_id i, instr_id *partner);
 bool open_from_users(struct pass *p, instr_id i, instr_id *partner);
 uint64_t open_dims_of(const struct pass *p, instr_id i, bool *bad);     /* unspecified_dims */
 
+/* Whether what i calls has parameters that P-78 makes due. */
+bool calls_out(const struct pass *p, instr_id i);
 void computation_propagation(struct pass *p, instr_id i);       /* P-81, into p->touched */
 void related_instrs(const struct pass *p, instr_id i, struct id_list *out); /* P-73 */
 
@@ -395,9 +424,29 @@ static inline void set_calm(struct pass *p, uint32_t slot, bool calm)
     *word = calm ? *word | bit : *word & ~bit;
 }
 enum slot_kind { SLOT_GROUP, SLOT_FORWARD, SLOT_BACKWARD };
+/* A visit that says no whatever stands around it (manual users ask without a rule, P-122 3). */
+static inline bool is_mute(const struct pass *p, uint32_t slot)
+{
+    const struct fact *f = &p->facts[p->slot_instr[slot].i];
+    if (p->slot_kind[slot] == SLOT_FORWARD)
+        return !f->fed;
+    return p->slot_kind[slot] == SLOT_BACKWARD && f->mute && !p->any_manual && !p->special;
+}
 /* The pass with q's results in it: what asks q goes through this. */
 struct pass *pass_mount(const struct propagation *q);
+/* history.c: the pass's log becomes out's; an increment shares old's pages and replaces in out what it wrote, a
+ * page's instructions at a time, by id. */
+void history_make(struct propagation *out, const struct pass *p);
+void history_share(struct propagation *out, const struct propagation *old);
+struct history_list {
+    instr_id i;
+    const struct prop_write *v;
+    uint32_t n;
+};
+void history_replace(struct propagation *out, uint32_t n, const struct history_list *lists);
+void history_release(struct propagation *p);
 void mount_save(const struct pass *p, struct propagation *q);
+void inc_tables_free(struct pass *p);
 void options_own(struct pass *p, struct arena *a, const struct propagation_options *o);
 bool options_fit(const struct pass *p); /* P-64 */
 extern uint32_t increment_poison;
@@ -407,6 +456,8 @@ struct propagation *propagate_by(struct graph *g, const struct propagation_optio
                                  struct tick *tick, struct diag *d, level_fn *level_of);
 /* One visit outside the driver: what why_candidates repeats, and increments run. */
 bool visit_once(struct pass *p, uint32_t slot);
+/* Whether the visit that said yes just now would say no if it came again. */
+bool is_settled(const struct pass *p, uint32_t slot);
 /* Whether a visit of i refines open dimensions, and nothing else (P-77). */
 static inline bool is_open(const struct pass *p, instr_id i)
 {

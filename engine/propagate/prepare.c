@@ -440,6 +440,8 @@ void graph_free(struct graph *g)
 {
     if (!g)
         return;
+    if (g->store_free)
+        g->store_free(g->store);
     module_free(g->module);
     struct arena own = g->arena; /* g itself lies in it */
     arena_free(&own);

@@ -59,10 +59,10 @@ struct pass *pass_mount(const struct propagation *q)
 
 sharding_id prop_given(const struct propagation *p, instr_id i)
 {
-    uint32_t k = p->first[i.i];
-    if (k == p->first[i.i + 1] || p->writes[k].rule != RULE_ANNOTATION || p->writes[k].cause.i)
+    struct prop_writes w = prop_writes(p, i);
+    if (!w.n || w.v[0].rule != RULE_ANNOTATION || w.v[0].cause.i)
         return none();
-    return p->writes[k].after;
+    return w.v[0].after;
 }
 
 static void pass_open(struct pass *p, struct propagation *out, const struct propagation_options *o)
@@ -79,7 +79,7 @@ static void pass_open(struct pass *p, struct propagation *out, const struct prop
     p->any_out = any_true(p->o.to_output, p->o.nto_output);
     p->any_parameter = any_true(p->o.to_parameters, p->o.nto_parameters);
     p->memo_slots = 256;
-    while (p->memo_slots < p->n && p->memo_slots < 1 << 14)
+    while (p->memo_slots < p->n && p->memo_slots < 1 << 12)
         p->memo_slots *= 2;
     p->improved = ARENA_ARRAY(a, struct improved_slot, p->memo_slots);
     p->answers = ARENA_ARRAY(a, struct rule_slot, p->memo_slots);
@@ -115,6 +115,7 @@ static void run_none(struct pass *p)
     p->open = ARENA_ARRAY(p->arena, uint64_t, p->n + 1);
     p->caller = ARENA_ARRAY(p->arena, instr_id, module_ncomps(p->m) + 1);
     p->group_of = ARENA_ARRAY(p->arena, uint32_t, p->n + 1);
+    p->index_facts = ARENA_ARRAY(p->arena, void *, p->n + 1); /* of prop_wish */
     p->rule = RULE_ANNOTATION;
     for (uint32_t k = 1; k <= p->n; k++) {
         sharding_id s = at(p, (instr_id){ k })->sharding;
@@ -122,29 +123,6 @@ static void run_none(struct pass *p)
             put_sharding(p, (instr_id){ k }, s, none_instr());
     }
     facts_make(p);
-}
-
-/* The log by time becomes a list an instruction, each still by time. */
-static void history_make(struct propagation *out, const struct pass *p)
-{
-    struct arena *a = &out->arena;
-    uint32_t total = (uint32_t)p->log.n;
-    out->first = ARENA_ARRAY(a, uint32_t, p->n + 2);
-    out->writes = ARENA_ARRAY(a, struct prop_write, total + 1);
-    out->nwrites = total;
-    for (uint32_t k = 0; k < total; k++)
-        out->first[p->log.v[k].instr.i + 1]++;
-    for (uint32_t k = 1; k <= p->n + 1; k++)
-        out->first[k] += out->first[k - 1];
-    uint32_t *next = arena_copy(p->tmp, out->first, p->n + 2, sizeof *next);
-    out->last = ARENA_ARRAY(a, uint16_t, p->n + 1);
-    for (uint32_t k = 0; k < total; k++) {
-        const struct log_entry *e = &p->log.v[k];
-        out->writes[next[e->instr.i]++] = e->write;
-        uint16_t sweep = sweep_of(e->write.time);
-        if (sweep > out->last[e->instr.i])
-            out->last[e->instr.i] = sweep;
-    }
 }
 
 /* What increments start from. */
@@ -243,6 +221,8 @@ static void root_release(struct propagation *root)
 {
     if (--root->refs > 0)
         return;
+    if (root->state)
+        inc_tables_free(root->state);
     graph_free(root->graph);
     struct arena own = root->arena; /* root itself lies in it */
     arena_free(&own);
@@ -253,6 +233,7 @@ void propagation_free(struct propagation *p)
     if (!p)
         return;
     struct propagation *root = p->root;
+    history_release(p);
     if (p->state && p->state->mounted == p)
         p->state->mounted = NULL;
     if (root != p) {

@@ -29,6 +29,8 @@ struct call_site {
 enum removed_reason { REMOVED_NOT, REMOVED_DEAD, REMOVED_ZERO_SIZED, REMOVED_INLINED /* the call
     itself and its callee's parameters */, REMOVED_REPLACED /* something stands for it */ };
 
+struct partition_store;
+
 struct graph {
     struct module *module;        /* owned */
     const struct module *loaded;  /* a loan */
@@ -53,6 +55,8 @@ struct graph {
     } *heirs;
     struct users users;           /* of module, in XLA's order after replacements (P-57) */
     struct arena arena;           /* where all of this lives; module has its own */
+    struct partition_store *store; /* the partitioner's: computations that it has done; NULL: none */
+    void (*store_free)(struct partition_store *);
 };
 
 /* prepare on = false: a plain copy (what the propagation corpus expects). Shardings of the module
@@ -133,12 +137,19 @@ struct prop_write {
     sharding_id before, after;
 };
 
+/* The history in pages: those that an increment wrote nothing in belong to the old propagation, too. */
+enum { HISTORY_PAGE = 64 };
+struct history_page {
+    uint32_t refs;                     /* propagations that hold it; 0: it lies in their root */
+    uint32_t first[HISTORY_PAGE + 1];  /* writes of the instructions in front, by instruction */
+    struct prop_write writes[];
+};
+
 struct propagation {
     struct graph *graph;       /* owned: the working graph; its instrs' shardings are the *initial* */
     sharding_id *final;        /* [ninstrs + 1] after completion; none: no sharding */
-    /* history: writes of instruction i are writes[first[i] .. first[i + 1]), by time */
-    uint32_t *first;
-    struct prop_write *writes;
+    struct history_page **pages; /* [ninstrs / HISTORY_PAGE + 1], see prop_writes */
+    uint32_t npages;           /* of an increment; internal */
     uint32_t nwrites;
     uint16_t *last; /* internal: of each instruction, sweep of its last write (sweep_of) */
     bool *provided;            /* [ninstrs + 1] P-75 */
@@ -156,6 +167,18 @@ struct propagation {
     struct pass *state;        /* what why_candidates needs to visit again; internal */
     struct arena arena;
 };
+
+/* The history of instruction i of the working graph: its writes, by time. */
+struct prop_writes {
+    const struct prop_write *v;
+    uint32_t n;
+};
+static inline struct prop_writes prop_writes(const struct propagation *p, instr_id i)
+{
+    const struct history_page *page = p->pages[i.i / HISTORY_PAGE];
+    const uint32_t *first = &page->first[i.i % HISTORY_PAGE];
+    return (struct prop_writes){ page->writes + first[0], first[1] - first[0] };
+}
 
 /* Takes over g (also on failure). false with d filled: wrong annotations (P-69), P-72. */
 struct propagation *propagate(struct graph *g, const struct propagation_options *o,
@@ -206,6 +229,10 @@ int why_candidates(const struct propagation *p, instr_id instr, const struct pro
                    struct arena *a, struct why_candidate **out);
 
 const char *prop_rule_text(const struct propagation *p, instr_id instr, const struct prop_write *w);
+
+/* What user asks of its operand instr by the final shardings, whatever decides between users (P-123,
+ * aggressiveness 3); none: it asks for nothing. */
+sharding_id prop_wish(const struct propagation *p, instr_id instr, instr_id user);
 
 /* How often each rule changed a sharding, and how often what it left is there at the end. One row a rule and
  * family of operations; also those that never fired. candidates: rows for what decided between candidates,

@@ -577,7 +577,6 @@ static void tables_make(struct pass *p, uint32_t cap)
     p->group_of = ARENA_ARRAY(p->arena, uint32_t, cap);
     p->called = ARENA_ARRAY(p->arena, bool, cap);
     p->index_facts = ARENA_ARRAY(p->arena, void *, cap);
-    p->class_of = ARENA_ARRAY(p->arena, uint32_t, cap);
     p->caller = ARENA_ARRAY(p->arena, instr_id, module_ncomps(p->m) + 1);
     for (uint32_t k = 1; k <= p->n; k++)
         p->now[k] = at(p, (instr_id){ k })->sharding;

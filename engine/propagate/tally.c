@@ -154,10 +154,10 @@ static struct prop_rule_count *write_row(struct tally *t, const struct pass *p, 
 }
 
 /* Whether what a write left is there at the end: no later one of the whole, or of its leaf. */
-static bool survives(const struct propagation *q, uint32_t k, uint32_t end)
+static bool survives(struct prop_writes s, uint32_t k)
 {
-    for (uint32_t j = k + 1; j < end; j++)
-        if (q->writes[j].leaf < 0 || q->writes[j].leaf == q->writes[k].leaf)
+    for (uint32_t j = k + 1; j < s.n; j++)
+        if (s.v[j].leaf < 0 || s.v[j].leaf == s.v[k].leaf)
             return false;
     return true;
 }
@@ -187,9 +187,9 @@ int64_t prop_rules(const struct propagation *q, bool candidates, struct arena *a
     intern_init(&t.names, a);
     add_rows(&t);
     for (uint32_t i = 1; p->slot_instr && i <= p->n; i++)
-        for (uint32_t k = q->first[i]; k < q->first[i + 1]; k++) {
-            const struct prop_write *w = &q->writes[k];
-            bool last = survives(q, k, q->first[i + 1]);
+        for (uint32_t k = 0; k < prop_writes(q, (instr_id){ i }).n; k++) {
+            const struct prop_write *w = &prop_writes(q, (instr_id){ i }).v[k];
+            bool last = survives(prop_writes(q, (instr_id){ i }), k);
             struct prop_rule_count *row = write_row(&t, p, (instr_id){ i }, w);
             row->fired++;
             row->decisive += last;

@@ -203,8 +203,9 @@ static bool concerns(const struct pass *p, const struct prop_write *w, struct sp
 static const struct prop_write *last_write(const struct propagation *q, struct spot s,
                                            struct prop_time t)
 {
-    for (uint32_t k = q->first[s.i.i + 1]; k > q->first[s.i.i]; k--) {
-        const struct prop_write *w = &q->writes[k - 1];
+    struct prop_writes list = prop_writes(q, s.i);
+    for (uint32_t k = list.n; k > 0; k--) {
+        const struct prop_write *w = &list.v[k - 1];
         if (time_compare(w->time, t, true) < 0 && concerns(q->state, w, s))
             return w;
     }
@@ -431,8 +432,9 @@ static sharding_id value_at(struct pass *p, const struct propagation *q, uint32_
 {
     sharding_id s = none(), *leaves = NULL;
     int64_t n = 0;
-    for (uint32_t k = q->first[x]; k < q->first[x + 1]; k++) {
-        const struct prop_write *w = &q->writes[k];
+    struct prop_writes list = prop_writes(q, (instr_id){ x });
+    for (uint32_t k = 0; k < list.n; k++) {
+        const struct prop_write *w = &list.v[k];
         if (time_compare(w->time, t, false) >= 0)
             break;
         if (w->leaf < 0) {
@@ -482,13 +484,35 @@ static void end_replay(struct pass *p, sharding_id *live)
     p->draft = none_instr();
 }
 
+sharding_id prop_wish(const struct propagation *q, instr_id instr, instr_id user)
+{
+    struct pass *p = pass_mount(q);
+    struct arena tmp = { 0 };
+    struct fail_frame f;
+    if (!instr.i || instr.i > p->n || !user.i || user.i > p->n)
+        return none();
+    if (!FAIL_ENTER(&f)) {
+        end_replay(p, p->now);
+        fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
+    }
+    arena_open(&tmp);
+    p->tmp = &tmp;
+    p->level = LEVEL_LAST;
+    p->may = p->o.spmd;
+    sharding_id wish = from_user(p, instr, user);
+    p->tmp = NULL;
+    arena_close(&tmp);
+    fail_leave(&f);
+    return wish;
+}
+
 int why_candidates(const struct propagation *q, instr_id instr, const struct prop_write *write,
                    struct arena *a, struct why_candidate **out)
 {
     struct pass *p = pass_mount(q);
     struct sink sink = { .arena = a };
     *out = NULL;
-    if (!p->forward_slot || !instr.i || instr.i > p->n)
+    if (!p->slot_instr || !instr.i || instr.i > p->n)
         return 0;
     bool visited = write && write->time.iteration > 0 && write->time.stage <= 4;
     if (write && (!visited || p->slot_instr[write->time.slot].i != instr.i))
@@ -512,11 +536,11 @@ int why_candidates(const struct propagation *q, instr_id instr, const struct pro
         replay(p, write->time.slot, write->time);
     } else { /* what its neighbours would offer at the end */
         struct prop_time end = { 4, UINT16_MAX, 0, 0 };
-        if (p->forward_slot[instr.i])
-            replay(p, p->forward_slot[instr.i], end);
+        if (p->facts[instr.i].forward_slot)
+            replay(p, p->facts[instr.i].forward_slot, end);
         take_back(p);
-        if (p->backward_slot[instr.i])
-            replay(p, p->backward_slot[instr.i], end);
+        if (p->facts[instr.i].backward_slot)
+            replay(p, p->facts[instr.i].backward_slot, end);
     }
     end_replay(p, live);
     arena_close(&tmp);

@@ -36,6 +36,8 @@ void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
 {
     if (p->draft.i == i.i)
         put_leaves(p);
+    p->offered = true;
+    p->settled = false;
     record(p, i, -1, p->now[i.i], s, cause);
     metadata_copy(p, i, cause);
     if (!p->trial && !p->replay)
@@ -71,6 +73,8 @@ sharding_id leaf_seen(struct pass *p, instr_id i, int64_t leaf)
 void put_leaf_sharding(struct pass *p, instr_id i, int64_t leaf, sharding_id s, instr_id cause)
 {
     open_draft(p, i);
+    p->offered = true;
+    p->settled = false;
     record(p, i, leaf, p->leaves[leaf], s, cause);
     p->leaves[leaf] = s;
     p->draft_dirty = true;
@@ -104,9 +108,9 @@ void offer_note(struct pass *p, instr_id from, sharding_id cand, bool taken, con
 static bool fits(const struct pass *p, instr_id i, sharding_id cand)
 {
     const struct sharding *s = sharding_get(p->t, cand);
-    const struct shape *shape = shape_of(p, i);
-    if (shape->kind != SHAPE_TUPLE)
+    if (!is_tuple(p, i))
         return s->kind != SHARDING_TUPLE;
+    const struct shape *shape = shape_of(p, i);
     return s->kind == SHARDING_TUPLE &&
            (s->nelems == shape->nleaves || (s->nelems == 1 && shape->nleaves == 0)); /* P-2 */
 }
@@ -129,35 +133,49 @@ static sharding_id improved_shape(struct pass *p, shape_id shape, sharding_id ca
 
 /* ---- questions asked before ----------------------------------------------------------------------- */
 
-/* What a dot's roles are made of. */
+/* What rules ask of an instruction besides shardings: opcode, ranks, and which dimensions play which part. */
 static uint32_t make_class(struct pass *p, instr_id i)
 {
-    static const enum attr_key lists[] = { ATTR_LHS_BATCH, ATTR_RHS_BATCH, ATTR_LHS_CONTRACTING, ATTR_RHS_CONTRACTING, ATTR_DIMENSIONS };
     const struct instr *ins = at(p, i);
-    uint8_t key[512];
+    uint8_t key[5 + 4 * (2 + RANK_MAX)] = { 0 };
     size_t n = 0;
     key[n++] = (uint8_t)(ins->op & 0xff);
     key[n++] = (uint8_t)(ins->op >> 8);
-    for (uint32_t k = 0; k < 2 && k < ins->noperands; k++)
-        key[n++] = (uint8_t)shape_of(p, ins->operands[k])->rank;
-    key[n++] = (uint8_t)shape_of(p, i)->rank;
-    for (size_t k = 0; k < COUNTOF(lists); k++) {
-        int count;
-        const int64_t *v = instr_ints(ins, lists[k], &count);
-        if (count > RANK_MAX) /* nobody's like */
-            return intern_put(&p->classes, &i, sizeof i);
-        key[n++] = (uint8_t)count;
-        for (int j = 0; j < count; j++)
-            key[n++] = (uint8_t)v[j];
+    for (uint32_t k = 0; k < 3; k++) {
+        int rank = k == 2 ? shape_of(p, i)->rank : k < ins->noperands ? shape_of(p, ins->operands[k])->rank : 0;
+        if (rank > RANK_MAX)
+            return intern_put(&p->classes, &i, sizeof i); /* nobody's like */
+        key[n++] = (uint8_t)rank;
     }
-    return intern_put(&p->classes, key, n);
+    for (int a = 0; a < ins->nattrs; a++) {
+        const struct attr *attr = &ins->attrs[a];
+        if (attr->type != ATTR_TYPE_INTS)
+            continue;
+        if (attr->n > RANK_MAX || n + 2 + attr->n > sizeof key)
+            return intern_put(&p->classes, &i, sizeof i);
+        key[n++] = attr->key;
+        key[n++] = (uint8_t)attr->n;
+        for (uint32_t k = 0; k < attr->n; k++)
+            key[n++] = (uint8_t)attr->ints[k];
+    }
+    if (n > sizeof p->short_classes->key)
+        return intern_put(&p->classes, key, n);
+    uint64_t a, b;
+    memcpy(&a, key, 8);
+    memcpy(&b, key + 8, 8);
+    struct short_class *slot = &p->short_classes[hash_u64(a ^ b * 0x9e3779b97f4a7c15ULL) % SHORT_CLASSES];
+    if (!slot->class || memcmp(slot->key, key, sizeof slot->key) != 0) {
+        memcpy(slot->key, key, sizeof slot->key);
+        slot->class = intern_put(&p->classes, key, n);
+    }
+    return slot->class;
 }
 
 uint32_t rule_class(struct pass *p, instr_id i)
 {
-    if (!p->class_of[i.i])
-        p->class_of[i.i] = make_class(p, i);
-    return p->class_of[i.i];
+    if (!p->facts[i.i].class)
+        p->facts[i.i].class = make_class(p, i);
+    return p->facts[i.i].class;
 }
 
 bool rule_asked(struct pass *p, uint32_t class, uint32_t what, sharding_id a, sharding_id b, struct rule_slot **slot)
@@ -182,7 +200,7 @@ sharding_id improved(struct pass *p, instr_id i, sharding_id cand, sharding_id o
 {
     if (!cand.i || cand.i == old.i || !fits(p, i, cand))
         return none();
-    return improved_shape(p, at(p, i)->shape, cand, old, aggressive);
+    return improved_shape(p, p->facts[i.i].shape, cand, old, aggressive);
 }
 
 /* Why a candidate was turned down, P-32 step by step. */
@@ -218,6 +236,8 @@ bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool a
 {
     sharding_id old = seen(p, i);
     sharding_id answer = improved(p, i, cand, old, aggressive);
+    bool settled = !p->offered && answer.i == cand.i;
+    p->offered = p->offered || cand.i;
     if (p->sink)
         offer_note(p, from, cand, answer.i != 0,
               answer.i ? why_taken(p, cand, old, answer) : why_not(p, i, cand, old));
@@ -225,6 +245,7 @@ bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool a
         return false;
     struct meta had = p->meta ? p->meta[i.i] : (struct meta){ 0 };
     put_sharding(p, i, answer, from);
+    p->settled = settled;
     if (p->meta && old.i && answer.i != cand.i) { /* merged: both sides' records */
         p->meta[i.i] = had;
         metadata_merge(p, i, from);

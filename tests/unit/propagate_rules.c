@@ -342,6 +342,11 @@ static const struct rule_case indexed[] = {
       " s = f32[100,8] scatter(t, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum, sharding={replicated}\n"
       " ROOT o = f32[100,8] abs(s)\n",
       "i {devices=[4,1]<=[4]}" },
+    { "scatter: without spmd also where nothing around it has a sharding", "nospmd", "",
+      " t = f32[100,8] parameter(0)\n i = s32[16,1] parameter(1)\n u = f32[16,8] parameter(2)\n"
+      " s = f32[100,8] scatter(t, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n"
+      " ROOT o = f32[100,8] abs(s)\n",
+      "s {replicated}; t none" },
     { "scatter: without spmd the result is replicated", "nospmd", "",
       " t = f32[100,8] parameter(0), sharding={devices=[1,4]<=[4]}\n i = s32[16,1] parameter(1)\n u = f32[16,8] parameter(2)\n"
       " s = f32[100,8] scatter(t, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n"

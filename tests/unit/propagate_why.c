@@ -57,9 +57,10 @@ static void test_chain_through_a_loop(void **state)
 static const struct prop_write *write_of(const struct bed *b, const char *name, sharding_id after)
 {
     instr_id i = bed_working(b, name, strlen(name));
-    for (uint32_t k = b->result->first[i.i]; k < b->result->first[i.i + 1]; k++)
-        if (b->result->writes[k].after.i == after.i)
-            return &b->result->writes[k];
+    struct prop_writes list = prop_writes(b->result, i);
+    for (uint32_t k = 0; k < list.n; k++)
+        if (list.v[k].after.i == after.i)
+            return &list.v[k];
     return NULL;
 }
 
@@ -102,7 +103,7 @@ static void test_annotations_have_no_candidates(void **state)
     bed_load(&b, mlp);
     bed_run(&b, "");
     instr_id x = bed_working(&b, "x", 1);
-    assert_int_equal(why_candidates(b.result, x, &b.result->writes[b.result->first[x.i]], &b.arena, &list), 0);
+    assert_int_equal(why_candidates(b.result, x, &prop_writes(b.result, x).v[0], &b.arena, &list), 0);
     bed_free(&b);
 }
 
