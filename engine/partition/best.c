@@ -244,11 +244,33 @@ static bool leave_to_xla(const struct module *m, const struct users *users, cons
 
 enum { ROUNDS = 4 };
 
+/* no_rule=best decides where XLA's program has arrays made whole for want of a rule (S-74, S-127), and
+ * for convolutions in groups and FFTs, of which XLA knows few tilings (S-202, S-167). false: nowhere. */
+static bool leave_rules_to_xla(const struct propagation *p, const struct program *xla, bool *plain)
+{
+    const struct module *m = p->graph->module;
+    bool some = false;
+    for (uint32_t i = 1; i <= module_ninstrs(m); i++) {
+        const struct instr *in = instr_at(m, (instr_id){ i });
+        bool grouped = in->op == OP_CONVOLUTION && (instr_int(in, ATTR_FEATURE_GROUP_COUNT, 1) > 1 ||
+                                                    instr_int(in, ATTR_BATCH_GROUP_COUNT, 1) > 1);
+        plain[i] = !grouped && in->op != OP_FFT;
+        some = some || !plain[i];
+    }
+    for (int64_t k = 0; k < xla->nremats; k++)
+        if (xla->remats[k].source.i) {
+            plain[xla->remats[k].source.i] = false;
+            some = true;
+        }
+    return some;
+}
+
 struct program *best_program(const struct propagation *p, const struct partition_options *o,
                              struct tick *tick, struct diag *d)
 {
-    struct partition_options xla = *o;
-    xla.best = false;
+    struct partition_options xla = *o, other = *o;
+    xla.best = xla.best_no_rule = false;
+    other.best = true;
     struct program *best = partition_as(p, &xla, NULL, tick, d);
     if (!best)
         return NULL;
@@ -257,11 +279,11 @@ struct program *best_program(const struct propagation *p, const struct partition
     int64_t n = module_ninstrs(p->graph->module);
     struct verdict first = judge(best, n, &tmp), least = first;
     bool *plain = ARENA_ARRAY(&tmp, bool, n + 1), *decided = ARENA_ARRAY(&tmp, bool, n + 1);
-    bool more = true;
+    bool more = o->best || leave_rules_to_xla(p, best, plain);
     struct users users;
     users_make(p->graph->module, &tmp, &users);
     for (int round = 0; round < ROUNDS && more && first.collectives > 0; round++) {
-        struct program *q = partition_as(p, o, plain, tick, d);
+        struct program *q = partition_as(p, &other, plain, tick, d);
         if (!q)
             break;
         struct verdict v = judge(q, n, &tmp);
@@ -279,7 +301,8 @@ struct program *best_program(const struct propagation *p, const struct partition
         if (take)
             best = q;
     }
-    best->best = true;
+    best->best = o->best || least.bytes < first.bytes;
+    best->no_rule = !o->best;
     best->xla_bytes = first.bytes;
     best->xla_collectives = first.collectives;
     best->best_bytes = least.bytes;

@@ -1,8 +1,10 @@
 /* A dynamic-slice of a dynamic-slice. XLA's compilers fold the two into one by adding the starts, and a
  * gather of one slice is a dynamic-slice to them; where the inner start is out of range it is
  * clamped after the addition then, which is another element. A shard is cut with its own start out
- * of what the program's instruction yields, so starts that the program computes are clamped first. */
-#include "partition/ops.h"
+ * of what the program's instruction yields, so starts that the program computes are clamped first.
+ * A scatter of one update is to them a dynamic-slice, the combination, and a dynamic-update-slice whose
+ * starts are clamped alike, which that folding breaks for an update that falls outside. */
+#include "partition/gs.h"
 
 static bool is_ours(const struct spmd *s, instr_id n)
 {
@@ -89,4 +91,67 @@ instr_id bounded_piece(struct spmd *s, instr_id x)
     default:
         return x;
     }
+}
+
+/* x with one more element on dim, `fill`. */
+static instr_id one_more(struct spmd *s, instr_id x, int dim, instr_id fill, bool before)
+{
+    int64_t low[OPS_MAX_RANK] = { 0 }, high[OPS_MAX_RANK] = { 0 };
+    *(before ? &low[dim] : &high[dim]) = 1;
+    return emit_pad(s, x, fill, low, high, NULL);
+}
+
+/* x with a last dim of size 1. */
+static instr_id one_dim_more(struct spmd *s, instr_id x)
+{
+    const struct shape *sh = node_shape(s, x);
+    int64_t dims[OPS_MAX_RANK];
+    for (int d = 0; d < sh->rank; d++)
+        dims[d] = sh->dims[d];
+    dims[sh->rank] = 1;
+    return emit_reshape(s, x, sh->rank + 1, dims);
+}
+
+static bool is_cut(const struct spmd *s, instr_id x)
+{
+    const struct instr *in = instr_at(s->out, x);
+    while (in->op == OP_RESHAPE || in->op == OP_TRANSPOSE || in->op == OP_COPY)
+        in = instr_at(s->out, in->operands[0]);
+    return in->op == OP_DYNAMIC_SLICE;
+}
+
+int bounded_scatter(struct gs *g, instr_id *ops)
+{
+    struct spmd *s = g->s;
+    instr_id at = ops[g->n];
+    const struct shape *i = node_shape(s, at);
+    bool cut = false;
+    for (int k = 0; k < g->n; k++)
+        cut = cut || is_cut(s, ops[k]);
+    int pair = 0; /* a dim that isn't one of the operand's batch */
+    for (int b = 0; b < g->batch.n && pair < g->all.n; b++)
+        if (g->batch.indices[b] == g->all.indices[pair]) {
+            pair++;
+            b = -1;
+        }
+    bool vector = g->vector_dim < i->rank, dimless = pair == g->all.n;
+    if (!cut || g->nmap == 0 || i->count != (vector ? i->dims[g->vector_dim] : 1) ||
+        (dimless && (i->rank == OPS_MAX_RANK || g->output_rank == OPS_MAX_RANK)))
+        return -1;
+    enum dtype t = i->dtype;
+    instr_id nowhere;
+    bool before = dtype_kind(t) == DTYPE_KIND_SIGNED; /* sorted indices stay sorted */
+    if (before)
+        nowhere = emit_const_i(s, t, -1);
+    else if (!emit_identity(s, OP_MINIMUM, t, &nowhere))
+        return -1;
+    int idim = dimless ? i->rank : g->all.indices[pair];
+    int udim = dimless ? g->output_rank : g->all.output[pair];
+    ops[g->n] = one_more(s, dimless ? one_dim_more(s, at) : at, idim, nowhere, before);
+    for (int k = 0; k < g->n; k++) {
+        instr_id u = ops[g->n + 1 + k];
+        instr_id none = emit_zero(s, node_shape(s, u)->dtype);
+        ops[g->n + 1 + k] = one_more(s, dimless ? one_dim_more(s, u) : u, udim, none, before);
+    }
+    return vector ? g->vector_dim : node_shape(s, ops[g->n])->rank;
 }

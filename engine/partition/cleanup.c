@@ -1,7 +1,7 @@
 /* The clean-up after partitioning (S-118): tuples taken apart again, equal nodes merged, dead ones
  * dropped. Collectives are never merged: each has a channel of its own.
  */
-#include "partition/internal.h"
+#include "partition/store.h"
 
 #include <string.h>
 
@@ -186,9 +186,8 @@ static void clean_computation(struct clean *c, comp_id id, const struct users *u
     comp_set_instrs(c->m, id, kept, list, root);
 }
 
-void cleanup_run(struct spmd *s, comp_id entry)
+static void run(struct spmd *s, bool first)
 {
-    (void)entry;
     struct clean c = { .s = s, .m = s->out };
     arena_open(&c.tmp);
     uint32_t n = module_ninstrs(c.m);
@@ -202,6 +201,21 @@ void cleanup_run(struct spmd *s, comp_id entry)
     uint32_t ncomps;
     const comp_id *order = module_call_order(c.m, false, &c.tmp, &ncomps);
     for (uint32_t k = 0; k < ncomps; k++)
-        clean_computation(&c, order[k], &users);
+        if (!first || !store_is_clean(s, order[k], &c.effect[order[k].i]))
+            clean_computation(&c, order[k], &users);
+    if (first)
+        store_keep(s, c.effect);
     arena_close(&c.tmp);
+}
+
+void cleanup_run(struct spmd *s, comp_id entry)
+{
+    (void)entry;
+    run(s, false);
+}
+
+void cleanup_first(struct spmd *s, comp_id entry)
+{
+    (void)entry;
+    run(s, true);
 }

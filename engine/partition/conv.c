@@ -43,7 +43,7 @@ static enum product_class spatial_class(const struct window_dim *w, int64_t a, i
     return SPATIAL;
 }
 
-static enum product_class class_of_spatial(const struct product *p, int i)
+enum product_class product_spatial_class(const struct product *p, int i)
 {
     const struct conv_dims *c = conv_of(p);
     const struct instr *in = instr_at(p->s->src, p->source);
@@ -59,7 +59,7 @@ static void conv_classes(struct product *p)
     product_add_dim(p, RFREE, -1, c->rhs_out, c->out_feature);
     product_add_dim(p, CONTRACT, c->lhs_feature, c->rhs_in, -1);
     for (int i = 0; i < c->nspatial; i++) {
-        enum product_class k = class_of_spatial(p, i);
+        enum product_class k = product_spatial_class(p, i);
         int l = c->lhs_spatial[i], r = c->rhs_spatial[i], o = c->out_spatial[i];
         product_add_dim(p, k, k == RFREE ? -1 : l, k == LFREE ? -1 : r, k == CONTRACT ? -1 : o);
     }
@@ -81,7 +81,7 @@ static void local_window(const struct product *p, const struct shape *l, const s
     for (int i = 0; i < c->nspatial; i++) {
         w[i] = given ? given[i] : p->window[i];
         int64_t a = l->dims[c->lhs_spatial[i]], b = r->dims[c->rhs_spatial[i]];
-        switch (class_of_spatial(p, i)) {
+        switch (product_spatial_class(p, i)) {
         case BATCH:
             w[i] = (struct window_dim){ .size = a, .stride = max_i64(1, a - 1), .base_dilation = a,
                                         .window_dilation = 1 };

@@ -105,6 +105,62 @@ static bool groups_alone(struct product *q, struct pval l, struct pval r, shape_
     return true;
 }
 
+/* p's product with the groups as its batch dimension; without spatial dims. */
+static struct product *groups_as_class(const struct product *p)
+{
+    const struct conv_dims *c = conv_of(p);
+    struct product *q = ARENA_NEW(&p->s->arena, struct product);
+    bool features = group_count(p, ATTR_FEATURE_GROUP_COUNT) > 1;
+    *q = *p;
+    for (int k = 0; k < NCLASSES; k++)
+        q->n[k] = 0;
+    product_add_dim(q, BATCH, features ? c->lhs_feature : c->lhs_batch, c->rhs_out, c->out_feature);
+    if (features) {
+        product_add_dim(q, LFREE, c->lhs_batch, -1, c->out_batch);
+        product_add_dim(q, RFREE, -1, c->rhs_in, -1); /* in no output */
+    } else
+        product_add_dim(q, CONTRACT, c->lhs_feature, c->rhs_in, -1);
+    return q;
+}
+
+/* S-171 without spatial dims, where XLA infers the operands as if there were no groups: those parts
+ * that the output's tiles are made of, if no tile has a part of a group. What else the output is tiled
+ * on is cut off the result. */
+bool conv_whole_groups(struct product *p, struct pval l, struct pval r, shape_id base,
+                       sharding_id out, struct pval *res)
+{
+    struct spmd *s = p->s;
+    const struct conv_dims *c = conv_of(p);
+    if (p->n[SPATIAL] > 0 || p->nsteps > 0 || !sharding_is_tiled(s->sh, out))
+        return false;
+    struct product *q = groups_as_class(p);
+    bool features = group_count(p, ATTR_FEATURE_GROUP_COUNT) > 1;
+    const struct shape *lb = base_of(s, l), *rb = base_of(s, r), *ob = shape_get(s->ir, base);
+    int64_t count = features ? lb->dims[c->lhs_feature] / rb->dims[c->rhs_in]
+                             : lb->dims[c->lhs_batch] / ob->dims[c->out_batch];
+    int whole[OPS_MAX_RANK], n = 0;
+    for (int i = 0; i < c->nspatial; i++) {
+        if (product_spatial_class(p, i) == LFREE)
+            product_add_dim(q, LFREE, c->lhs_spatial[i], -1, c->out_spatial[i]);
+        else
+            whole[n++] = c->out_spatial[i];
+    }
+    if (!features)
+        whole[n++] = c->out_batch;
+    if (count % tiles_on(s, out, c->out_feature) != 0)
+        whole[n++] = c->out_feature;
+    sharding_id made = sharding_replicate_dims(s->sh, out, n, whole);
+    sharding_id to_l = product_infer(q, made, l.sharding, LHS, false);
+    sharding_id to_r = product_infer(q, made, r.sharding, RHS, false);
+    if (!sharding_is_tiled(s->sh, made) || !to_l.i || !to_r.i)
+        return false;
+    instr_id x = product_local(p, reshard(s, l, to_l).local, reshard(s, r, to_r).local, p->window);
+    if (!shape_same(s->ir, instr_at(s->out, x)->shape, shard_shape(s, base, made)))
+        return false;
+    *res = reshard(s, pval_make(s, x, base, made), out);
+    return true;
+}
+
 /* S-202: the groups as a batch dimension of the product. false: not this way. */
 bool conv_groups_as_batch(struct product *p, struct pval l, struct pval r, shape_id base,
                           sharding_id out, int64_t n, bool strict, struct pval *res)
@@ -124,15 +180,7 @@ bool conv_groups_as_batch(struct product *p, struct pval l, struct pval r, shape
     bool depthwise = have == kernels && count == have;
     if (!depthwise && (count % tiles != 0 || have % tiles != 0 || kernels % tiles != 0))
         return false;
-    struct product *q = ARENA_NEW(&s->arena, struct product);
-    *q = *p;
-    for (int k = 0; k < NCLASSES; k++)
-        q->n[k] = 0;
-    product_add_dim(q, BATCH, ldim, c->rhs_out, c->out_feature);
-    if (features)
-        product_add_dim(q, LFREE, c->lhs_batch, -1, c->out_batch);
-    else
-        product_add_dim(q, CONTRACT, c->lhs_feature, c->rhs_in, -1);
+    struct product *q = groups_as_class(p);
     for (int i = 0; i < c->nspatial; i++)
         product_add_dim(q, SPATIAL, c->lhs_spatial[i], c->rhs_spatial[i], c->out_spatial[i]);
     return product_group_batch(q, l, r, base, out, n, strict, res) ||

@@ -34,7 +34,8 @@ bool conv_halo_for_output(struct product *p, struct pval l, struct pval r, shape
         back[c->lhs_spatial[i]] = c->out_spatial[i];
     }
     sharding_id target = sharding_map_dims(s->sh, out, forth, p->rank[LHS], back);
-    if (!target.i || conv_groups_forbid(p, target, r.sharding))
+    if (!target.i || conv_groups_forbid(p, target, r.sharding) ||
+        conv_groups_forbid(p, l.sharding, r.sharding))
         return false;
     struct window_dim w[OPS_MAX_RANK];
     for (int d = 0; d < p->rank[LHS]; d++)
@@ -115,6 +116,30 @@ static instr_id lhs_halo(struct product *p, instr_id x, int i, int64_t D, int64_
     return halo_valid(s, x, &h, &ring);
 }
 
+/* The padding of reversed kernel dims goes to the front before the kernel moves, as in XLA. Shards that
+ * are made whole on the way would be cut where padding is not: false then, or where these dims change. */
+static bool shift_then_move(struct spmd *s, uint64_t reversed, sharding_id to, struct pval *r)
+{
+    struct pval x;
+    for (int d = 0; d < base_of(s, *r)->rank; d++)
+        if ((reversed & bit(d)) && tiles_on(s, r->sharding, d) != tiles_on(s, to, d))
+            return false;
+    if (!shift_padding_left(s, *r, reversed, &x))
+        return false;
+    uint32_t first = module_ninstrs(s->out) + 1;
+    int64_t remats = s->remats.n;
+    x = reshard(s, x, to);
+    for (uint32_t i = first; i <= module_ninstrs(s->out); i++) {
+        enum op_kind op = (enum op_kind)instr_at(s->out, (instr_id){ i })->op;
+        if (op == OP_ALL_GATHER || op == OP_ALL_REDUCE) {
+            s->remats.n = remats;
+            return false;
+        }
+    }
+    *r = x;
+    return true;
+}
+
 /* Both operands tiled alike, the smaller one moved; padding is zero. reversals: whether reversed
  * kernel dims have a form here (their padding is moved to the front first, S-112). */
 static bool align(struct product *p, struct pval *l, struct pval *r, bool reversals)
@@ -138,12 +163,16 @@ static bool align(struct product *p, struct pval *l, struct pval *r, bool revers
         conv_groups_forbid(p, ls, rs))
         return false;
     *l = reshard(s, *l, ls);
-    *r = reshard(s, *r, rs);
     uint64_t reversed = 0;
     for (int i = 0; i < a.nreversed_r; i++)
         reversed |= bit(a.reversed_r[i]);
-    if (reversed && !shift_padding_left(s, *r, reversed, r))
-        return false;
+    if (!reversed)
+        *r = reshard(s, *r, rs);
+    else if (!shift_then_move(s, reversed, rs, r)) {
+        *r = reshard(s, *r, rs);
+        if (!shift_padding_left(s, *r, reversed, r))
+            return false;
+    }
     *l = mask_zero(s, *l, 0);
     *r = pval_mask(s, *r, emit_zero(s, base_of(s, *r)->dtype), reversed, 0);
     return true;

@@ -1,6 +1,6 @@
 /* Dot: the recursion, its base case, and the handler. Sections 10.1 to 10.3. Grouping is in
  * dot_group.c. */
-#include "partition/dot.h"
+#include "partition/conv.h"
 
 #include <string.h>
 
@@ -434,6 +434,8 @@ struct pval product_partition(struct product *p, struct pval l, struct pval r, s
     if (product_once(p, l, r, base, out, n, true, &res) ||
         product_once(p, l, r, base, out, n, false, &res))
         return res;
+    if (p->grouped && conv_whole_groups(p, l, r, base, out, &res))
+        return res;
     sharding_id to_l = { 0 }, to_r = { 0 };
     if (p->n[SPATIAL] == 0 && !p->grouped) {
         to_l = product_infer(p, out, l.sharding, LHS, false);
@@ -457,6 +459,17 @@ void product_add_dim(struct product *p, enum product_class c, int l, int r, int 
     p->dims[c][p->n[c]++] = (struct product_dim){ { l, r, o } };
 }
 
+/* Its dims and steps are thousands of bytes, and each is written before it is read. */
+static void product_open(struct product *p, struct spmd *s, instr_id source)
+{
+    p->s = s;
+    p->source = source;
+    memset(p->n, 0, sizeof p->n);
+    p->convolution = p->grouped = p->cut_twice = false;
+    p->window = NULL;
+    p->nwindow = p->nsteps = p->loops = 0;
+}
+
 static void dot_classes(struct product *p)
 {
     struct dot_dims d;
@@ -475,9 +488,8 @@ static void dot_classes(struct product *p)
 void partition_dot(struct spmd *s, instr_id source)
 {
     const struct instr *in = instr_at(s->src, source);
-    struct product *p = ARENA_NEW(&s->arena, struct product);
-    p->s = s;
-    p->source = source;
+    struct product here, *p = &here;
+    product_open(p, s, source);
     p->rank[LHS] = source_shape(s, in->operands[0])->rank;
     p->rank[RHS] = source_shape(s, in->operands[1])->rank;
     p->rank[OUTPUT] = source_shape(s, source)->rank;

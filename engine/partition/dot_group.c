@@ -286,7 +286,7 @@ bool product_free_inside(struct product *p, struct pval l, struct pval r, shape_
 
     bool on_copies;
     bool grouped = group_other(p, x, xside, m, out, base, &go, &gx, &on_copies);
-    if (!grouped && !sharding_is_replicated(s->sh, x.sharding) && p->n[SPATIAL] == 0) {
+    if (!grouped && !is_tile_max(s, x.sharding) && p->n[SPATIAL] == 0) {
         sharding_id wish = product_infer(p, out, m.sharding, xside, true);
         if (wish.i) {
             struct pval moved = reshard(s, x, wish);

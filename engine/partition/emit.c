@@ -6,7 +6,7 @@
  * and masks computed from constants of ours and the partition id - is shared while building; what
  * else is equal is merged at the end (S-118).
  */
-#include "partition/internal.h"
+#include "partition/store.h"
 
 #include <math.h>
 #include <string.h>
@@ -404,7 +404,6 @@ static void clone_extras(struct instr *to, const struct instr *from)
     to->metadata_len = from->metadata_len;
     to->frontend = from->frontend;
     to->frontend_len = from->frontend_len;
-    to->opcode_text = from->opcode_text;
 }
 
 instr_id emit_clone(struct spmd *s, instr_id source, shape_id shape, int64_t nop,
@@ -418,13 +417,41 @@ instr_id emit_clone(struct spmd *s, instr_id source, shape_id shape, int64_t nop
     return n;
 }
 
+/* Computations that all share serve nobody in particular: not whoever asked first. */
+struct asker {
+    comp_id comp;
+    instr_id serving;
+    const char *reason;
+    sharding_id from, to;
+};
+
+static struct asker leave_asker(struct spmd *s, comp_id inside)
+{
+    struct asker a = { s->comp, s->serving, s->reason, s->note_from, s->note_to };
+    s->comp = inside;
+    s->serving = (instr_id){ 0 };
+    s->reason = NULL;
+    s->note_from = s->note_to = (sharding_id){ 0 };
+    return a;
+}
+
+static void back_to_asker(struct spmd *s, const struct asker *a)
+{
+    s->comp = a->comp;
+    s->serving = a->serving;
+    s->reason = a->reason;
+    s->note_from = a->from;
+    s->note_to = a->to;
+}
+
 /* Copies one computation whose callees are copied already. */
 static comp_id copy_one(struct spmd *s, comp_id source)
 {
     const struct computation *c = comp_at(s->src, source);
-    comp_id out = comp_new(s->out, c->name), outer = s->comp;
+    comp_id out = comp_new(s->out, c->name);
     map_put(&s->copied, source.i, out.i);
-    s->comp = out;
+    store_shared(s, out, source, OP_NONE, DTYPE_NONE);
+    struct asker asker = leave_asker(s, out);
     struct map ids;
     struct arena tmp = { 0 };
     arena_open(&tmp);
@@ -451,7 +478,7 @@ static comp_id copy_one(struct spmd *s, comp_id source)
     (void)map_get(&ids, c->root.i, &root);
     comp_finish(s->out, out, (instr_id){ (uint32_t)root });
     arena_close(&tmp);
-    s->comp = outer;
+    back_to_asker(s, &asker);
     return out;
 }
 
@@ -496,13 +523,14 @@ comp_id binary_computation(struct spmd *s, enum op_kind op, enum dtype t)
     const char *word = op_name(op);
     size_t n = strlen(word);
     memcpy(name, word, n < 60 ? n : 60);
-    comp_id outer = s->comp, c = comp_new(s->out, name_put(s->ir, name, n < 60 ? n : 60));
-    s->comp = c;
+    comp_id c = comp_new(s->out, name_put(s->ir, name, n < 60 ? n : 60));
+    struct asker asker = leave_asker(s, c);
     shape_id scalar = shape_array(s->ir, t, 0, NULL);
     instr_id x = emit_parameter(s, 0, scalar), y = emit_parameter(s, 1, scalar);
     comp_finish(s->out, c, emit2(s, op, scalar, x, y));
-    s->comp = outer;
+    back_to_asker(s, &asker);
     map_put(&s->reducers, key, c.i);
+    store_shared(s, c, (comp_id){ 0 }, op, t);
     return c;
 }
 

@@ -1,7 +1,7 @@
 /* The program as it is handed over: what is alive of the module under construction, renumbered,
  * named and copied into a module of its own, with its notes.
  */
-#include "partition/internal.h"
+#include "partition/store.h"
 
 #include <string.h>
 
@@ -13,7 +13,8 @@ struct finish {
     instr_id *id;        /* old -> new */
     comp_id *comp;
     struct map loans;    /* literals of the source: not copied */
-    struct map names;    /* taken */
+    uint64_t *taken;     /* a bit for each name */
+    int64_t ntaken;      /* words */
     struct map reasons;  /* text as it is -> copy in the program */
     int64_t counter[OP_COUNT];
     int64_t channel;     /* next one: ours are numbered in the order of the text */
@@ -29,15 +30,18 @@ static const struct literal *own_literal(struct finish *f, const struct literal 
     return literal_new(f->to, l->shape, l->data);
 }
 
-static struct attr own_attr(struct finish *f, struct attr a)
+struct attr attr_own(struct arena *m, struct attr a)
 {
-    struct arena *m = &f->to->arena;
     switch ((enum attr_type)a.type) {
     case ATTR_TYPE_NONE:
     case ATTR_TYPE_INT:
     case ATTR_TYPE_BOOL:
     case ATTR_TYPE_IDENT:
     case ATTR_TYPE_FLOAT:
+    case ATTR_TYPE_COMP:
+        break;
+    case ATTR_TYPE_COMPS:
+        a.comps = arena_copy(m, a.comps, a.n, sizeof *a.comps);
         break;
     case ATTR_TYPE_INTS:
     case ATTR_TYPE_SLICE:
@@ -48,16 +52,6 @@ static struct attr own_attr(struct finish *f, struct attr a)
     case ATTR_TYPE_RAW:
         a.text = arena_strndup(m, a.text, a.n);
         break;
-    case ATTR_TYPE_COMP:
-        a.comp = f->comp[a.comp.i];
-        break;
-    case ATTR_TYPE_COMPS: {
-        comp_id *list = ARENA_ARRAY(m, comp_id, a.n);
-        for (uint32_t k = 0; k < a.n; k++)
-            list[k] = f->comp[a.comps[k].i];
-        a.comps = list;
-        break;
-    }
     case ATTR_TYPE_WINDOW: {
         struct window *w = arena_copy(m, a.window, 1, sizeof *w);
         w->dims = arena_copy(m, w->dims, w->rank, sizeof *w->dims);
@@ -97,6 +91,17 @@ static struct attr own_attr(struct finish *f, struct attr a)
     return a;
 }
 
+static struct attr own_attr(struct finish *f, struct attr a)
+{
+    a = attr_own(&f->to->arena, a);
+    if (a.type == ATTR_TYPE_COMP)
+        a.comp = f->comp[a.comp.i];
+    comp_id *list = a.type == ATTR_TYPE_COMPS ? (comp_id *)(uintptr_t)a.comps : NULL;
+    for (uint32_t k = 0; list && k < a.n; k++)
+        list[k] = f->comp[list[k].i];
+    return a;
+}
+
 static const char *own_reason(struct finish *f, const char *reason)
 {
     uint64_t at;
@@ -111,39 +116,59 @@ static const char *own_reason(struct finish *f, const char *reason)
 
 /* ---- names ------------------------------------------------------------------------------------------------ */
 
-static bool taken(const struct finish *f, name_id n)
+/* false: somebody has it already. */
+static bool take(struct finish *f, name_id n)
 {
-    uint64_t x;
-    return map_get(&f->names, n.i, &x);
-}
-
-static name_id numbered(struct finish *f, const char *word, int64_t *counter)
-{
-    for (;;) {
-        const char *text = arena_printf(&f->tmp, "%s.%" PRId64, word, ++*counter);
-        name_id n = name_put(f->s->ir, text, strlen(text));
-        if (!taken(f, n)) {
-            map_put(&f->names, n.i, 1);
-            return n;
-        }
+    int64_t word = n.i / 64;
+    if (word >= f->ntaken) {
+        uint64_t *more = ARENA_ARRAY(&f->tmp, uint64_t, 2 * word + 64);
+        if (f->ntaken)
+            memcpy(more, f->taken, (size_t)f->ntaken * sizeof *more);
+        f->taken = more;
+        f->ntaken = 2 * word + 64;
     }
+    uint64_t bit = (uint64_t)1 << n.i % 64;
+    if (f->taken[word] & bit)
+        return false;
+    f->taken[word] |= bit;
+    return true;
 }
 
+/* word.number */
+static name_id word_number(struct finish *f, const char *word, int64_t number)
+{
+    size_t len = strlen(word), at = 24;
+    char digits[24], *text = arena_alloc(&f->tmp, (int64_t)len + 25, 1);
+    memcpy(text, word, len);
+    text[len++] = '.';
+    for (; number > 0; number /= 10)
+        digits[--at] = (char)('0' + number % 10);
+    memcpy(text + len, digits + at, sizeof digits - at);
+    return name_put(f->s->ir, text, len + sizeof digits - at);
+}
+
+/* word, or word.1, word.2, ..: the first that is free. */
 static name_id unique(struct finish *f, name_id want)
 {
-    int64_t counter = 0;
-    if (!taken(f, want)) {
-        map_put(&f->names, want.i, 1);
-        return want;
-    }
-    return numbered(f, arena_strdup(&f->tmp, name_text(f->s->ir, want)), &counter);
+    name_id n = want;
+    for (int64_t k = 1; !take(f, n); k++)
+        n = word_number(f, name_text(f->s->ir, want), k);
+    return n;
 }
 
 static name_id instr_name(struct finish *f, const struct instr *in)
 {
-    if (in->op == OP_PARAMETER && in->name.i)
+    enum op_kind op = (enum op_kind)in->op;
+    if (op == OP_PARAMETER && in->name.i)
         return unique(f, in->name);
-    return numbered(f, op_name((enum op_kind)in->op), &f->counter[in->op]);
+    for (;;) {
+        int64_t k = ++f->counter[op];
+        name_id *known = store_name(f->s, op, k);
+        if (!known->i)
+            *known = word_number(f, op_name(op), k);
+        if (take(f, *known))
+            return *known;
+    }
 }
 
 /* ---- computations -------------------------------------------------------------------------------------------- */
@@ -152,7 +177,7 @@ static void copy_instr(struct finish *f, comp_id to, instr_id old)
 {
     const struct instr *in = instr_at(f->from, old);
     struct attr attrs[256];
-    instr_id *ops = ARENA_ARRAY(&f->tmp, instr_id, in->noperands + 1);
+    instr_id few[16], *ops = in->noperands <= 16 ? few : ARENA_ARRAY(&f->tmp, instr_id, in->noperands);
     int n = 0;
     for (uint32_t k = 0; k < in->noperands; k++)
         ops[k] = f->id[in->operands[k].i];
@@ -162,14 +187,13 @@ static void copy_instr(struct finish *f, comp_id to, instr_id old)
     for (int k = 0; k < n; k++)
         if (attrs[k].key == ATTR_CHANNEL_ID && attrs[k].i >= f->s->first_channel)
             attrs[k].i = f->channel++;
-    instr_id id = instr_new(f->to, to, (enum op_kind)in->op, in->shape, in->noperands, ops, n, attrs);
+    instr_id id = instr_new(f->to, to, (enum op_kind)in->op, laid_out(f, in, old), in->noperands, ops, n, attrs);
     struct instr *out = instr_at(f->to, id);
     out->literal = own_literal(f, in->literal);
     out->metadata = in->metadata;
     out->metadata_len = in->metadata_len;
     out->frontend = in->frontend;
     out->frontend_len = in->frontend_len;
-    out->opcode_text = in->opcode_text;
     out->name = instr_name(f, in);
     f->id[old.i] = id;
 }
@@ -190,6 +214,18 @@ static void copy_computation_out(struct finish *f, comp_id old, const struct use
     comp_at(f->to, to)->entry = c->entry;
 }
 
+static bool is_part_of_fft(const struct finish *f, instr_id i)
+{
+    const struct instr *in = instr_at(f->to, i);
+    instr_id source = f->s->prog->notes[i.i].source;
+    if (in->op != OP_FFT || !source.i)
+        return false;
+    int n, m;
+    const int64_t *a = instr_ints(in, ATTR_FFT_LENGTH, &n);
+    const int64_t *b = instr_ints(instr_at(f->s->prop->graph->module, source), ATTR_FFT_LENGTH, &m);
+    return n > 0 && n == m && a[n - 1] != b[n - 1];
+}
+
 static void copy_notes(struct finish *f)
 {
     struct program *p = f->s->prog;
@@ -205,6 +241,7 @@ static void copy_notes(struct finish *f)
         p->notes[id.i] = x->note;
         p->notes[id.i].reason = own_reason(f, x->note.reason);
         p->node_sharding[id.i] = x->sharding;
+        p->split_fft = p->split_fft || is_part_of_fft(f, id);
     }
     p->nremats = f->s->remats.n;
     p->remats = arena_copy(&p->arena, f->s->remats.v, p->nremats, sizeof *p->remats);
@@ -239,7 +276,6 @@ bool program_finish(struct spmd *s, comp_id entry)
     struct finish f = { .s = s, .from = s->out, .channel = s->first_channel };
     arena_open(&f.tmp);
     map_init(&f.loans, &f.tmp);
-    map_init(&f.names, &f.tmp);
     map_init(&f.reasons, &f.tmp);
     /* The propagation outlives the program; a rewritten copy of its module does not. */
     for (uint32_t i = 1; s->src == s->prop->graph->module && i <= module_ninstrs(s->src); i++) {

@@ -152,28 +152,36 @@ static int normal_digits(struct digit *d, int n)
     return m;
 }
 
+/* The digits between those of set, which are by falling stride; their number, -1: set's overlap. */
+static int digits_between(int m, const struct digit *set, int64_t total, struct digit *out)
+{
+    int r = 0;
+    int64_t top = total;
+    for (int i = 0; i <= m; i++) {
+        int64_t end = i < m ? set[i].stride * set[i].radix : 1;
+        if (end > top || top % end != 0)
+            return -1;
+        if (top > end)
+            out[r++] = (struct digit){ .radix = top / end, .stride = end };
+        if (i < m)
+            top = set[i].stride;
+    }
+    return r;
+}
+
 /* Groups of the devices that differ in these digits only, members in their order. false: the digits
  * overlap. */
 static bool groups_over(struct full *f, int n, const struct digit *digits, int64_t total,
                         struct tiling *out)
 {
     struct digit set[RANK_ROOM], all[2 * RANK_ROOM + 1];
+    int64_t size = 1;
     memcpy(set, digits, (size_t)n * sizeof *set);
-    int m = normal_digits(set, n), r = 0;
-    int64_t top = total, size = 1;
-    for (int i = 0; i <= m; i++) { /* the gaps between are the other digits */
-        int64_t end = i < m ? set[i].stride * set[i].radix : 1;
-        if (end > top || top % end != 0)
-            return false;
-        if (top > end)
-            all[r++] = (struct digit){ .radix = top / end, .stride = end };
-        if (i < m) {
-            top = set[i].stride;
-            size *= set[i].radix;
-        }
-    }
-    if (n + r >= RANK_ROOM)
+    int m = normal_digits(set, n), r = digits_between(m, set, total, all);
+    if (r < 0 || n + r >= RANK_ROOM)
         return false;
+    for (int i = 0; i < m; i++)
+        size *= set[i].radix;
     memcpy(all + r, digits, (size_t)n * sizeof *digits);
     int64_t dims[2] = { total / size, size };
     struct spmd *s = f->s;
@@ -337,6 +345,86 @@ static void scatter_instead(struct full *f, instr_id slice)
     s->info.v[slice.i].is_shard = false;
 }
 
+/* ---- two sums for one, S-229 ---------------------------------------------------------------------------- */
+
+/* The groups of the computation's sums, each once. */
+static void known_groups(struct full *f)
+{
+    const struct computation *c = comp_at(f->s->out, f->comp);
+    if (f->grouped.i == f->comp.i)
+        return;
+    f->grouped = f->comp;
+    f->groups.n = 0;
+    for (uint32_t k = 0; k < c->ninstrs; k++) {
+        if (!full_is_sum(f, c->instrs[k]))
+            continue;
+        struct tiling g = full_groups(f, c->instrs[k]);
+        bool known = false;
+        for (int64_t j = 0; j < f->groups.n && !known; j++)
+            known = f->groups.v[j].order.i == g.order.i && f->groups.v[j].dims[1] == g.dims[1];
+        if (!known)
+            vec_push(&f->tmp, &f->groups, g);
+    }
+}
+
+/* XLA takes this for a gain when other sums have such groups, which these may then join, and pieces lie
+ * on neighbouring devices; partitioner=best, always: it is less to send. */
+static bool worth_splitting(struct full *f, int n, const struct digit *piece, struct tiling in, struct tiling out)
+{
+    if (f->s->opt->best)
+        return true;
+    if (n != 1 || piece[0].stride != 1 || piece[0].reversed)
+        return false;
+    known_groups(f);
+    for (int64_t k = 0; k < f->groups.n; k++)
+        if (same_digits(f->s, in, 1, f->groups.v[k]) || same_digits(f->s, out, 1, f->groups.v[k]))
+            return true;
+    return false;
+}
+
+/* AR(x, all) -> slice     becomes     AR(x, groups of those with different pieces) -> slice -> AR(the rest) */
+static void split_sum(struct full *f, instr_id slice)
+{
+    struct spmd *s = f->s;
+    const struct instr *ds = full_at(f, slice);
+    if (s->out->replica_count > 1 || ds->op != OP_DYNAMIC_SLICE || (int64_t)slice.i >= s->info.n ||
+        !s->info.v[slice.i].is_shard)
+        return;
+    instr_id sum = ds->operands[0];
+    int dim = cut_dim(f, slice);
+    int64_t all = s->prog->num_partitions;
+    if (dim < 0 || !full_is_sum(f, sum) || !full_one_user(f, sum) || full_groups(f, sum).dims[1] != all)
+        return;
+    int64_t size = node_shape(s, sum)->dims[dim], g = size / max_i64(1, node_shape(s, slice)->dims[dim]);
+    struct tiling cut = s->info.v[slice.i].cut, in, out;
+    struct digit piece[RANK_ROOM], set[RANK_ROOM], rest[RANK_ROOM + 1];
+    int n = dim + 1 < cut.naxes ? axis_digits(s, cut, dim + 1, piece) : -1;
+    if (n <= 0 || g < 2 || g >= all || size % g != 0 || node_shape(s, slice)->dims[dim] != size / g ||
+        cut.dims[dim + 1] != g)
+        return;
+    memcpy(set, piece, (size_t)n * sizeof *set);
+    int m = normal_digits(set, n), r = digits_between(m, set, all, rest);
+    if (r <= 0 || !groups_over(f, n, piece, all, &in) || !groups_over(f, r, rest, all, &out) ||
+        !worth_splitting(f, n, piece, in, out))
+        return;
+    struct attr *first = full_attrs_anew(f, sum), *second = full_attrs_anew(f, sum);
+    int nattrs = full_at(f, sum)->nattrs;
+    for (int k = 0; k < nattrs; k++)
+        if (first[k].key == ATTR_REPLICA_GROUPS) {
+            first[k] = attr_groups(s->out, in);
+            second[k] = attr_groups(s->out, out);
+        }
+    instr_id x = full_add(f, OP_ALL_REDUCE, full_at(f, sum)->shape, 1, &full_at(f, sum)->operands[0], nattrs, first, sum);
+    instr_id *ops = arena_copy(&f->tmp, ds->operands, ds->noperands, sizeof *ops);
+    ops[0] = x;
+    x = full_add(f, OP_DYNAMIC_SLICE, ds->shape, (int)ds->noperands, ops, ds->nattrs, ds->attrs, slice);
+    s->info.v[x.i].is_shard = true;
+    s->info.v[x.i].cut = cut;
+    full_become(f, slice, OP_ALL_REDUCE, 1, &x, nattrs, second);
+    s->info.v[slice.i].note = s->info.v[sum.i].note;
+    full_reason(f, slice, "summed in groups, the rest of it on each device's shard (S-229)");
+}
+
 /* ---- one all-reduce for several, S-228 ------------------------------------------------------------------ */
 
 /* Groups over the digits of both; false: they overlap, or cannot be said in digits. */
@@ -439,6 +527,7 @@ static const struct {
     [PASS_REASSOCIATE] = { "reassociate", "a sum of all-reduces is an all-reduce of the sum (S-230)" },
     [PASS_LOOPS] = { "loops", "collectives that a loop need not repeat are named; hoist=on moves them (S-233)" },
     [PASS_WEIGHT_UPDATE] = { "weight_update", "each device updates its part of the weights (weight_update=on)" },
+    [PASS_SPLIT] = { "split", "a sum over all of which each keeps a piece is two sums, in groups (S-229)" },
     [PASS_REDUCE_SCATTER] = { "reduce_scatter", "an all-reduce and a slice of it are a reduce-scatter (S-225)" },
     [PASS_FOLD] = { "fold", "all-reduces in a row are one (S-228)" },
     [PASS_GATHERS] = { "gathers", "gathers of less, or none (S-231)" },
@@ -484,6 +573,9 @@ static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
     case PASS_WEIGHT_UPDATE:
         if (s->opt->weight_update)
             full_weight_update(s, entry);
+        break;
+    case PASS_SPLIT:
+        full_each(s, split_sum);
         break;
     case PASS_REDUCE_SCATTER:
         full_each(s, scatter_instead);

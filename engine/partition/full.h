@@ -14,6 +14,8 @@ struct full {
     uint32_t known; /* instructions up to here are in users */
     comp_id comp;
     VEC(instr_id) list; /* the computation's instructions anew */
+    comp_id grouped;    /* whose sums' groups these are */
+    VEC(struct tiling) groups;
 };
 
 static inline struct instr *full_at(const struct full *f, instr_id i)

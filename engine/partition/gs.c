@@ -306,9 +306,12 @@ static void gs_whole(struct gs *g, const struct gs_state *st, struct pval *res)
         ops[g->n + 1 + k] = replicate(s, st->update[k]).local;
         shapes[k] = instr_at(s->out, ops[k])->shape;
     }
+    int vector = bounded_scatter(g, ops);
     bool tuple = source_shape(s, g->source)->kind == SHAPE_TUPLE;
     shape_id shape = tuple ? shape_tuple(s->ir, g->n, shapes) : shapes[0];
     instr_id y = emit_clone(s, g->source, shape, 2 * g->n + 1, ops);
+    if (vector >= 0)
+        set_attr(s, y, attr_int(ATTR_INDEX_VECTOR_DIM, vector));
     for (int k = 0; k < g->n; k++) {
         instr_id z = tuple ? emit_gte(s, y, k) : y;
         res[k] = reshard(s, pval_make(s, z, st->operand[k].base, whole), st->out);

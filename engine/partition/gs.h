@@ -71,6 +71,11 @@ instr_id gs_component_vector(struct gs *g, instr_id like, const instr_id *compon
 /* Indices in the padding of the listed dims name nothing (scatter). */
 struct pval gs_mask_indices(struct gs *g, struct pval indices, int n, const int *dims);
 
+/* ops: operands, indices, updates of a local scatter. Where one update meets operands that were cut, a
+ * second one that falls outside keeps XLA's compilers from the wrong folding of bounded.c. The index
+ * vector's dim if something was changed; -1. */
+int bounded_scatter(struct gs *g, instr_id *ops);
+
 bool gs_by_batch(struct gs *g, const struct gs_state *st, struct pval *res);
 bool gs_by_parallel(struct gs *g, const struct gs_state *st, struct pval *res);
 bool gs_by_operand(struct gs *g, const struct gs_state *st, struct pval *res);

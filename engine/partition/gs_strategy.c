@@ -445,6 +445,18 @@ bool gs_by_slices(struct gs *g, const struct gs_state *st, struct pval *res)
 
 /* ---- index pass-through, S-212, S-213 ----------------------------------------------------------- */
 
+/* The groups' members stand in one order for both. Where every device of a group has the same indices
+ * any order will do for them, and the split updates or output keep theirs and stay where they are: true. */
+static bool indices_follow(struct spmd *s, struct sharding_group *gi, struct sharding_group *other)
+{
+    bool follow = sharding_is_tiled(s->sh, other->inner) && !sharding_is_tiled(s->sh, gi->inner);
+    if (follow)
+        sharding_group_align(s->sh, gi, other, false);
+    else
+        sharding_group_align(s->sh, other, gi, false);
+    return follow;
+}
+
 static bool gather_indices(struct gs *g, const struct gs_state *st, struct pval *res)
 {
     struct spmd *s = g->s;
@@ -470,7 +482,8 @@ static bool gather_indices(struct gs *g, const struct gs_state *st, struct pval 
     struct sharding_group gi, gout, go;
     sharding_group_on(s->sh, ish, t.n, t.indices, NULL, &gi);
     sharding_group_on(s->sh, outsh, t.n, t.output, NULL, &gout);
-    sharding_group_align(s->sh, &gout, &gi, false);
+    indices_follow(s, &gi, &gout);
+    ish = sharding_ungroup(s->sh, &gi);
     in.indices = gs_inside(g, reshard(s, st->indices, ish), &gi);
     int prio[OPS_MAX_RANK], n = gs_operand_priority(g, st, prio);
     in.operand[0] = gs_group_copies(g, st->operand[0], &gi, n, prio, &go);
@@ -492,18 +505,6 @@ static struct pval operand_or_identity(struct gs *g, struct pval v, const struct
     instr_id none = emit_broadcast_scalar(s, identity, x->rank, x->dims);
     v.local = emit_select(s, first, v.local, none);
     return v;
-}
-
-/* The groups' members stand in one order for both. Where every device of a group has the same indices
- * any order will do for them, and the split updates keep theirs and stay where they are: true. */
-static bool indices_follow_updates(struct spmd *s, struct sharding_group *gi, struct sharding_group *gu)
-{
-    bool follow = sharding_is_tiled(s->sh, gu->inner) && !sharding_is_tiled(s->sh, gi->inner);
-    if (follow)
-        sharding_group_align(s->sh, gi, gu, false);
-    else
-        sharding_group_align(s->sh, gu, gi, false);
-    return follow;
 }
 
 /* Reduces the members of equal rank of all groups, grouped dim by grouped dim. A partial sharding
@@ -558,7 +559,7 @@ static bool scatter_indices(struct gs *g, const struct gs_state *st, struct pval
     struct sharding_group gi, gu, go;
     sharding_group_on(s->sh, ish, t.n, t.indices, NULL, &gi);
     sharding_group_on(s->sh, upd, t.n, t.output, NULL, &gu);
-    bool follow = indices_follow_updates(s, &gi, &gu);
+    bool follow = indices_follow(s, &gi, &gu);
     ish = sharding_ungroup(s->sh, &gi);
     struct pval indices = gs_mask_indices(g, reshard(s, st->indices, ish), t.n, t.indices);
     in.indices = gs_inside(g, indices, &gi);

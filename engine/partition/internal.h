@@ -69,7 +69,7 @@ struct spmd {
     struct group_set *sets;        /* all of them */
     uint32_t nsets;
     struct map nodes;              /* hash-consing of glue: key -> node */
-    struct map values;             /* source instr -> 1 + index of its pval, one map a computation */
+    uint32_t *values;              /* [ninstrs(src) + 1] 1 + index of an instruction's pval; 0: none yet */
     VEC(struct pval) pvals;
     struct intern reshard_keys;    /* (groups, local, from, base, to, epoch) -> id */
     VEC(struct pval) reshards;     /* by id */
@@ -84,6 +84,8 @@ struct spmd {
     int depth;                     /* nesting of partition_computation */
     struct map callers;            /* gs_parallel.c: computation -> its while or conditional, in src */
     struct best_run *best;         /* partitioner=best: best_emit.h; NULL: as XLA */
+    struct store_run *store;       /* computations done before: store.h; NULL: nothing is taken or kept */
+    bool *rewritten;               /* [ncomps(src) + 1] by rewrite_patterns; NULL: none was */
     struct map shifts;             /* halo.c: permutes made, (operand, ring, distance) -> node */
     VEC(struct windowed_loop) windowed; /* loops of windowed products, for windowed_motion */
     bool changed;                  /* a pass of passes=full changed out since its clean-up */
@@ -282,6 +284,7 @@ bool attr_same(const struct attr *a, const struct attr *b);
 struct attr attr_own(struct arena *m, struct attr a); /* with all that it points to; computations' ids stay */
 uint64_t attr_hash(const struct attr *a);
 void cleanup_run(struct spmd *s, comp_id entry);             /* S-118, cleanup.c */
+void cleanup_first(struct spmd *s, comp_id entry); /* the same, of a module as partitioned: store.h */
 void rewrite_patterns(struct spmd *s);                       /* S-120..S-122, rewrite.c */
 void windowed_motion(struct spmd *s);                        /* S-191, S-192, windowed_motion.c */
 bool program_finish(struct spmd *s, comp_id entry);          /* renumber into the final module */

@@ -1,7 +1,7 @@
 /* The driver (S-114..S-127): shardings of everything, one computation after the other, one handler
  * an operation.
  */
-#include "partition/internal.h"
+#include "partition/store.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,9 +76,8 @@ sharding_id source_sharding(const struct spmd *s, instr_id source)
 
 static struct pval *value_at(struct spmd *s, instr_id source)
 {
-    uint64_t at;
-    bool there = map_get(&s->values, source.i, &at);
-    INVARIANT(there, "%s is used before it is partitioned",
+    uint32_t at = s->values[source.i];
+    INVARIANT(at, "%s is used before it is partitioned",
               name_text(s->ir, instr_at(s->src, source)->name));
     return &s->pvals.v[at - 1];
 }
@@ -114,7 +113,7 @@ void set_value(struct spmd *s, instr_id source, struct pval v)
     if ((int64_t)v.local.i < s->info.n)
         s->info.v[v.local.i].sharding = v.sharding;
     vec_push(&s->arena, &s->pvals, v);
-    map_put(&s->values, source.i, (uint64_t)s->pvals.n);
+    s->values[source.i] = (uint32_t)s->pvals.n;
 }
 
 /* ---- manual regions, S-125, S-126 ------------------------------------------------------------------------- */
@@ -171,8 +170,8 @@ static void restore(struct spmd *s, const struct replaced *r)
     for (uint32_t k = 0; k < r->n; k++)
         if (r->has_value[k])
             value_at(s, r->of[k])->sharding = r->value[k];
-    uint64_t at;
-    if (map_get(&s->values, r->of[0].i, &at))
+    uint32_t at = s->values[r->of[0].i];
+    if (at)
         s->pvals.v[at - 1].sharding = r->sharding[0];
 }
 
@@ -404,17 +403,21 @@ comp_id partition_computation(struct spmd *s, comp_id c, sharding_id root)
                          DEPTH_LIMIT);
         return (comp_id){ 0 };
     }
+    comp_id outer = s->comp, out;
+    struct store_mark mark;
+    if (store_find(s, c, root, &out, &mark))
+        return out;
     s->depth++;
     const char *name = arena_printf(&s->arena, "%s_spmd", name_text(s->ir, comp->name));
-    comp_id outer = s->comp, out = comp_new(s->out, name_put(s->ir, name, strlen(name)));
-    struct map values = s->values;
+    out = comp_new(s->out, name_put(s->ir, name, strlen(name)));
     struct group_set *groups = s->groups;
     instr_id serving = s->serving;
     const char *reason = s->reason;
     while (s->groups->outer)
         s->groups = s->groups->outer;
     s->comp = out;
-    map_init(&s->values, &s->arena);
+    for (uint32_t i = 0; i < comp->ninstrs; i++) /* it may be called twice */
+        s->values[comp->instrs[i].i] = 0;
     uint32_t n;
     const instr_id *order = comp_post_order(s->src, c, s->users, &s->arena, &n);
     /* Parameters keep their places whether or not the root wants them. */
@@ -441,11 +444,12 @@ comp_id partition_computation(struct spmd *s, comp_id c, sharding_id root)
     if (!s->failed)
         comp_finish(s->out, out, result);
     s->comp = outer;
-    s->values = values;
     s->groups = groups;
     s->serving = serving;
     s->reason = reason;
     s->depth--;
+    if (!s->failed)
+        store_note(s, &mark, c, out);
     return out;
 }
 
@@ -584,12 +588,15 @@ static bool run(struct spmd *s)
     first_channel(s);
     int64_t all[2] = { 1, s->prog->num_partitions };
     groups_enter(s, tiling_make(s->sh, 2, all, order_iota(s->sh, all[1])));
+    s->values = ARENA_ARRAY(&s->arena, uint32_t, (int64_t)module_ninstrs(s->src) + 1);
+    store_open(s);
     comp_id entry = partition_computation(s, s->src->entry, s->prog->result_sharding);
     if (s->failed)
         return false;
     s->out->entry = entry;
     comp_at(s->out, entry)->entry = true;
-    cleanup_run(s, entry);
+    s->prog->made_nodes = module_ninstrs(s->out) - s->prog->reused_nodes;
+    cleanup_first(s, entry);
     windowed_motion(s);
     if (s->opt->full)
         full_passes(s, entry);
@@ -600,7 +607,6 @@ static void spmd_open(struct spmd *s)
 {
     arena_open(&s->arena);
     map_init(&s->nodes, &s->arena);
-    map_init(&s->values, &s->arena);
     intern_init(&s->reshard_keys, &s->arena);
     map_init(&s->known_equal, &s->arena);
     map_init(&s->copied, &s->arena);
@@ -638,7 +644,7 @@ static void best_close(struct spmd *s)
 struct program *partition(const struct propagation *p, const struct partition_options *o,
                           struct tick *tick, struct diag *d)
 {
-    return o->best ? best_program(p, o, tick, d) : partition_as(p, o, NULL, tick, d);
+    return o->best || o->best_no_rule ? best_program(p, o, tick, d) : partition_as(p, o, NULL, tick, d);
 }
 
 struct program *partition_as(const struct propagation *p, const struct partition_options *o,

@@ -13,8 +13,8 @@
 
 /* What passes=full does after partitioning, in this order. */
 enum partition_pass {
-    PASS_IDLE, PASS_REASSOCIATE, PASS_LOOPS, PASS_WEIGHT_UPDATE, PASS_REDUCE_SCATTER, PASS_FOLD,
-    PASS_GATHERS, PASS_COMBINE, PASS_COUNT
+    PASS_IDLE, PASS_REASSOCIATE, PASS_LOOPS, PASS_WEIGHT_UPDATE, PASS_SPLIT, PASS_REDUCE_SCATTER,
+    PASS_FOLD, PASS_GATHERS, PASS_COMBINE, PASS_COUNT
 };
 const char *partition_pass_name(enum partition_pass p);
 const char *partition_pass_summary(enum partition_pass p);
@@ -35,7 +35,9 @@ struct partition_options {
     bool weight_update;
     int64_t combine_mib;       /* 0: collectives are not combined */
     bool best;                 /* partitioner=best */
+    bool best_no_rule;         /* no_rule=best: that only where XLA has no rule and makes arrays whole */
     int gather_method, scatter_method;
+    bool scratch;              /* nothing is taken from programs made before of the same working graph */
 };
 void partition_options_default(struct partition_options *o);
 
@@ -75,7 +77,12 @@ struct program {
     sharding_id result_sharding;
     shape_id result_shape;      /* global */
     int64_t num_partitions;
+    bool split_fft;             /* a transform is put together from smaller ones (S-167): equal for numbers, not for
+                                   whatever functions stand in their place */
     int64_t nodes;              /* counters for tests */
+    int64_t reused, reused_nodes; /* computations that were partitioned before, and were put in as they are */
+    int64_t made_nodes;         /* by the partitioner itself, clean-up and later passes aside */
+    bool no_rule;               /* made with no_rule=best */
     bool best;                  /* made with partitioner=best; then: */
     int64_t best_bytes, xla_bytes, xla_collectives; /* of this program, of XLA's */
     int64_t nbest;

@@ -39,6 +39,19 @@ static bool truly_local(const struct spmd *s, const struct shape *x, sharding_id
     return uneven_dims_kept(s, x, xs, y, ys) && uneven_dims_kept(s, y, ys, x, xs);
 }
 
+/* Every element of v is the same number (S-53): any cut of it is right. */
+static bool all_equal(const struct spmd *s, struct pval v)
+{
+    uint64_t same = 0;
+    const struct shape *x = base_of(s, v);
+    if (x->rank > 63 || !map_get(&s->known_equal, v.local.i, &same))
+        return false;
+    for (int d = 0; d < x->rank; d++)
+        if (x->dims[d] > 1 && !(same & bit(d)))
+            return false;
+    return true;
+}
+
 /* S-137: out under target is a local reshape of v under some tiling with as many tiles. */
 static bool reshape_locally(struct spmd *s, struct pval v, shape_id out, sharding_id target,
                             struct pval *res)
@@ -50,7 +63,8 @@ static bool reshape_locally(struct spmd *s, struct pval v, shape_id out, shardin
         return false;
     const struct shape *shard = shape_get(s->ir, shard_shape(s, out, target));
     const struct shape *piece = shape_get(s->ir, shard_shape(s, v.base, need));
-    if (shard->count != piece->count || !truly_local(s, from, need, to, target))
+    if (shard->count != piece->count ||
+        (!truly_local(s, from, need, to, target) && !all_equal(s, v)))
         return false;
     struct pval x = reshard(s, v, need);
     instr_id local = emit_reshape(s, x.local, shard->rank, shard->dims);

@@ -332,6 +332,9 @@ static void rewrite_computation(struct rewrite *r, comp_id c)
     }
     if (!r->changed)
         return;
+    if (!r->s->rewritten)
+        r->s->rewritten = ARENA_ARRAY(&r->s->arena, bool, (int64_t)module_ncomps(now(r)) + 1);
+    r->s->rewritten[c.i] = true;
     int64_t kept = 0;
     for (int64_t k = 0; k < r->list.n; k++)
         if (!(at(r, r->list.v[k])->flags & INSTR_REMOVED))

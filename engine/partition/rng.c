@@ -49,13 +49,3 @@ void partition_rng_bit_generator(struct spmd *s, instr_id source)
 {
     partition_default(s, source, NULL);
 }
-
-void partition_fft(struct spmd *s, instr_id source)
-{
-    sharding_id out = source_sharding(s, source);
-    int last = source_shape(s, source)->rank - 1;
-    bool tiled = last >= 0 && tiles_on(s, out, last) > 1;
-    /* S-167 sends more than the dimension whole does: a shard for each device in its loop, and one
-     * before it. */
-    partition_whole(s, source, tiled ? "an FFT needs its dimension whole (S-127)" : NULL);
-}

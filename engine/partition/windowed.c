@@ -55,13 +55,39 @@ static bool forbidden(const struct loop *w)
     return w->n > 32 || w->n < 2 || w->p->grouped || w->p->n[SPATIAL] > 0;
 }
 
+/* What a user of x asks of it (by the rules of propagation); none: nothing, or it is not of the module. */
+static sharding_id wish_of(const struct spmd *s, instr_id x, instr_id user)
+{
+    instr_id a = s->origin ? s->origin[x.i] : x, b = s->origin ? s->origin[user.i] : user;
+    return prop_wish(s->prop, a, b);
+}
+
+/* S-184: an operand that other users want in the same way, and not as it is, is better gathered once
+ * for all of them. */
+static bool wanted_alone(const struct loop *w, int side)
+{
+    struct spmd *s = w->s;
+    instr_id x = instr_at(s->src, w->p->source)->operands[side];
+    uint32_t n = users_count(s->users, x);
+    if (n <= 1)
+        return true;
+    sharding_id own = wish_of(s, x, w->p->source);
+    for (uint32_t k = 0; own.i && k < n; k++) {
+        instr_id u = users_of(s->users, x)[k];
+        if (u.i != w->p->source.i && own.i != source_sharding(s, x).i && wish_of(s, x, u).i == own.i)
+            return false;
+    }
+    return true;
+}
+
 static bool choose_gather(struct loop *w, int side)
 {
     struct product *p = w->p;
     int other = side == LHS ? RHS : LHS;
     sharding_id sh = w->v[side].sharding, osh = w->v[other].sharding;
     if (product_count(p, w->out, free_class(other), OUTPUT) != w->n ||
-        product_map(p, w->out, OUTPUT, other).i != osh.i || !large(w, w->v[side].base))
+        product_map(p, w->out, OUTPUT, other).i != osh.i || !large(w, w->v[side].base) ||
+        !wanted_alone(w, side))
         return false;
     static const struct {
         enum product_class c;
@@ -162,6 +188,8 @@ static instr_id device_against(struct loop *w, instr_id index, int64_t shift)
 static instr_id pass_on(struct loop *w, instr_id x, int64_t by)
 {
     struct spmd *s = w->s;
+    if (by % w->n == 0) /* two on of two */
+        return x;
     struct tiling all = tiling_make(s->sh, 1, &w->n, order_iota(s->sh, w->n));
     struct permute_pairs p = { .kind = PAIRS_SHIFT, .from = all, .to = all, .axis = 0, .shift = by,
                                .wrap = true };
@@ -255,7 +283,7 @@ static void unrolled_steps(struct loop *w, instr_id *st)
         instr_id e = join_product(w, st, st[STATE_E], device_at(w, st[STATE_I], 0));
         st[STATE_O] = pass_on(w, st[STATE_O], -2);
         st[STATE_E] = pass_on(w, e, -2);
-        st[STATE_I] = next_index(s, next_index(s, st[STATE_I]));
+        st[STATE_I] = emit_arith(s, OP_ADD, st[STATE_I], emit_const_i(s, DTYPE_U32, 2));
         st[STATE_O] = join_product(w, st, st[STATE_O], device_at(w, st[STATE_I], 1));
         return;
     }
@@ -392,8 +420,10 @@ static instr_id run_loop(struct loop *w)
         st[w->side] = with_seam(w, st[w->side]);
     }
     st[STATE_O] = zeros_of(s, w->accumulator);
-    st[STATE_E] = form == PLAIN || scatter ? zeros_of(s, w->accumulator) : st[w->side];
-    if (form == TWO_WAY && !scatter)
+    st[STATE_E] = emit_const_i(s, DTYPE_U32, 0); /* not needed */
+    if (scatter && form != PLAIN)
+        st[STATE_E] = zeros_of(s, w->accumulator);
+    else if (form == TWO_WAY)
         st[STATE_E] = pass_on(w, st[w->side], 1);
     st[STATE_I] = emit_const_i(s, DTYPE_U32, 0);
     instr_id init = emit_tuple(s, NSTATE, st);
@@ -401,6 +431,9 @@ static instr_id run_loop(struct loop *w)
     comp_id body = loop_body(w, state, form);
     comp_id cond = loop_condition(w, state, form == TWO_WAY ? w->n / 2 : w->n);
     instr_id end = emit_while(s, init, cond, body);
+    bool free = w->variant == GATHER_FREE, pieces = free || w->variant == GATHER_BATCH;
+    struct windowed_loop made = { end, free ? -1 : w->side == LHS ? STATE_R : STATE_L, pieces };
+    vec_push(&s->arena, &s->windowed, made);
     instr_id o = emit_gte(s, end, STATE_O);
     if (scatter && form == UNROLLED)
         return add_to(s, pass_on(w, o, 1), emit_gte(s, end, STATE_E));

@@ -252,6 +252,33 @@ static bool carry_mesh(struct document *fresh, const struct document *old, int k
     return true;
 }
 
+/* A list of flags is for a module of so many entries; for any other the header says it again. */
+static void carry_flags(const char *name, const char *what, int64_t want, int64_t also, int *kind, int64_t *n,
+                        const bool **list, struct diag *d)
+{
+    if (*kind != 2 || *n == 1 || *n == want || *n == also)
+        return;
+    diag_warn(d, NULL, (struct span){ 0, 0 },
+              "%s is header again: the list that was set has %" PRId64 " entries, the module %" PRId64 " %s", name, *n,
+              want, what);
+    diag_hint(d, "set %s=header, true, false, or a list for this module", name);
+    *kind = -1;
+    *n = 0;
+    *list = NULL;
+}
+
+static void carry_lists(const struct document *fresh, struct options *o, struct diag *d)
+{
+    const struct module *m = fresh->module;
+    const struct computation *entry = comp_at(m, m->entry);
+    const struct shape *root = instr_shape(m, entry->root);
+    const struct shape *only = entry->nparams == 1 ? instr_shape(m, entry->params[0]) : NULL;
+    int64_t elements = only && only->kind == SHAPE_TUPLE ? only->nelems : -1;
+    carry_flags("to_output", "outputs", root->nleaves, -1, &o->to_output, &o->nto_output, &o->to_output_list, d);
+    carry_flags("to_parameters", "parameters", entry->nparams, elements, &o->to_parameters, &o->nto_parameters,
+                &o->to_parameters_list, d);
+}
+
 /* The mesh and the options stay: people name a mesh first and look at several models on it. */
 static void carry_over(struct document *fresh, const struct document *old, struct diag *d)
 {
@@ -262,6 +289,7 @@ static void carry_over(struct document *fresh, const struct document *old, struc
         n += carry_mesh(fresh, old, k, &meshes[n], d);
     carried.meshes = meshes;
     carried.nmeshes = n;
+    carry_lists(fresh, &carried.options, d);
     strategy_reset(fresh, &carried);
 }
 

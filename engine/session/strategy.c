@@ -61,7 +61,7 @@ void strategy_hash(const struct document *doc, struct strategy *s)
     h = mix(h, (uint64_t)p->combine_mib);
     h = mix(h, (uint64_t)(p->all_gather + 2 * p->bidirectional + 4 * p->unroll +
                           8 * p->halo_always_on_lhs + 16 * p->choose_faster_windowed_einsum +
-                          32 * p->full + 64 * p->best));
+                          32 * p->full + 64 * p->best + 128 * p->best_no_rule));
     h = mix(h, (uint64_t)p->gather_method);
     h = mix(h, (uint64_t)p->scatter_method);
     s->key = h;

@@ -3,6 +3,7 @@
  *
  *     partitioner FILE XLA_US NAME
  *     partitioner --devices FILE FILE     the same module for few and for very many devices
+ *     partitioner --shared FILE...        what edits take over from the programs before them
  *
  * XLA_US: XLA's own time for its pass on FILE in microseconds; 0: not asked. */
 #include <stdio.h>
@@ -157,12 +158,87 @@ static int compare_devices(const char *few, const char *many)
     return !same;
 }
 
+/* The program after an edit, from scratch and with what was partitioned before. */
+struct sharing {
+    double scratch, shared;
+    int64_t edits, computations, nodes, made;
+};
+
+static bool both_ways(struct document *doc, struct sharing *s)
+{
+    const struct propagation *p = document_propagation(doc, NULL, NULL);
+    if (!p)
+        return false;
+    struct partition_options o;
+    partition_options_default(&o);
+    o.num_partitions = document_devices(doc);
+    struct program *prog[2];
+    double took[2];
+    for (int k = 0; k < 2; k++) {
+        o.scratch = !k;
+        double t = busy();
+        prog[k] = partition(p, &o, NULL, NULL);
+        took[k] = busy() - t;
+    }
+    if (prog[0] && prog[1]) {
+        s->scratch += took[0];
+        s->shared += took[1];
+        s->edits++;
+        s->computations += prog[1]->reused;
+        s->nodes += prog[1]->reused_nodes;
+        s->made += prog[1]->made_nodes;
+    }
+    program_free(prog[0]);
+    program_free(prog[1]);
+    return true;
+}
+
+/* Each parameter of the entry in turn split along one of its dimensions over all devices. */
+static int shared(const char *path)
+{
+    struct diag *d = diag_new();
+    struct document *doc = document_new();
+    if (!document_load(doc, path, NULL, d))
+        return complain(d);
+    struct shardings *t = document_ir(doc)->shardings;
+    const struct module *m = document_module(doc);
+    const struct computation *entry = comp_at(m, m->entry);
+    int64_t devices = document_devices(doc);
+    struct sharing sum = { 0 };
+    for (uint32_t k = 0; k < entry->nparams && k < 200; k++) {
+        const struct shape *s = instr_shape(m, entry->params[k]);
+        if (s->kind != SHAPE_ARRAY || s->rank < 1 || s->rank > 6)
+            continue;
+        int64_t dims[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        dims[k % (uint32_t)s->rank] = devices;
+        struct annotation a = { .kind = ANNOTATE_SHARD, .target = entry->params[k], .leaf = -1,
+                                .sharding = sharding_plain(t, tiling_make(t, s->rank, dims, order_iota(t, devices))) };
+        if (edit_annotate(doc, 1, &a, "x", "edit", NULL) && (!both_ways(doc, &sum) || !edit_undo(doc, NULL)))
+            break;
+    }
+    const char *base = strrchr(path, '/');
+    double n = sum.edits ? (double)sum.edits : 1;
+    printf("  %s: %" PRId64 " edits, %.2f ms from scratch, %.2f ms shared; of an edit's program %.1f computations (%.0f nodes) "
+           "are taken over, %.0f nodes made\n",
+           base ? base + 1 : path, sum.edits, 1e3 * sum.scratch / n, 1e3 * sum.shared / n, (double)sum.computations / n,
+           (double)sum.nodes / n, (double)sum.made / n);
+    document_free(doc);
+    diag_free(d);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    arena_keep_memory(); /* as the shell does */
     if (argc == 4 && !strcmp(argv[1], "--devices"))
         return compare_devices(argv[2], argv[3]);
+    for (int k = 2; k < argc && !strcmp(argv[1], "--shared"); k++)
+        if (shared(argv[k]))
+            return 1;
+    if (argc > 1 && !strcmp(argv[1], "--shared"))
+        return 0;
     if (argc < 2) {
-        fprintf(stderr, "usage: partitioner FILE [XLA_US [NAME]] | --devices FILE FILE\n");
+        fprintf(stderr, "usage: partitioner FILE [XLA_US [NAME]] | --devices FILE FILE | --shared FILE...\n");
         return 2;
     }
     const char *base = strrchr(argv[1], '/');

@@ -21,6 +21,12 @@ for size in 1000 11000 221000; do
         "$build/bench_partitioner" "$model" "${us:-0}" "transformer of $size, $devices devices"
     done
 done
+python3 "$oracle/scale.py" 5000 128 >"$folder/flat.hlo"
+set -- "$2"/inputs/gpt3_train_scan_real.hlo.gz "$2"/inputs/gpt_train_scan_small.hlo.gz "$2"/inputs/llama_decode_small.hlo.gz
+for model; do
+    [ -f "$model" ] && "$build/bench_partitioner" --shared "$model"
+done
+"$build/bench_partitioner" --shared "$folder/flat.hlo"
 python3 "$oracle/scale.py" 1000 8 >"$folder/few.hlo"
 python3 "$oracle/scale.py" 1000 1048576 >"$folder/many.hlo"
 "$build/bench_partitioner" --devices "$folder/few.hlo" "$folder/many.hlo"
