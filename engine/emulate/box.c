@@ -1,4 +1,9 @@
 /* Strided boxes: every operation that only moves elements is one or a few of them. */
+/* The vectorizer pays here, whatever the build's own level is. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #include "emulate/internal.h"
 
 #include <string.h>
@@ -115,20 +120,80 @@ static void copy_one(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss
     copy_row(c->dst + d * size, ds * size, c->src + s * size, ss * size, n, size);
 }
 
-enum { TILE = 32 };
+/* Rows run along the result, columns along the operand: in squares as wide as a cache line, so that
+ * each line is read once and written once. */
+enum { LINE = 64, FEW = 8 };
 
-/* Rows run along the result, columns along the operand: in squares, so that what is fetched for one
- * row is there for the next ones. */
+static void transpose_corner(char *dst, int64_t ds, const char *src, int64_t ss, int64_t rows,
+                             int64_t cols, int size)
+{
+    for (int64_t i = 0; i < rows; i++)
+        copy_row(dst + i * ds, size, src + i * size, ss, cols, size);
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+/* A square of N x N elements that fills N vectors. Interleaving the lower half of the rows with the
+ * upper half moves each index bit of a row into the column: as often as there are bits, it transposes. */
+#define SQUARE(name, T, N, LOW, HIGH)                                            \
+    typedef T name##_v __attribute__((vector_size(16)));                         \
+    static void name(char *dst, int64_t ds, const char *src, int64_t ss)         \
+    {                                                                            \
+        static const name##_v low = LOW, high = HIGH;                            \
+        name##_v x[N], y[N];                                                     \
+        for (int i = 0; i < N; i++)                                              \
+            memcpy(&x[i], src + i * ss, 16);                                     \
+        for (int bits = N; bits > 1; bits /= 2) {                                \
+            for (int i = 0; i < N / 2; i++) {                                    \
+                y[2 * i] = __builtin_shuffle(x[i], x[i + N / 2], low);           \
+                y[2 * i + 1] = __builtin_shuffle(x[i], x[i + N / 2], high);      \
+            }                                                                    \
+            memcpy(x, y, sizeof x);                                              \
+        }                                                                        \
+        for (int i = 0; i < N; i++)                                              \
+            memcpy(dst + i * ds, &x[i], 16);                                     \
+    }
+#define LIST(...) { __VA_ARGS__ }
+SQUARE(square1, uint8_t, 16, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+       LIST(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
+SQUARE(square2, uint16_t, 8, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14, 7, 15))
+SQUARE(square4, uint32_t, 4, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
+SQUARE(square8, uint64_t, 2, LIST(0, 2), LIST(1, 3))
+
+static void transpose_line(char *dst, int64_t ds, const char *src, int64_t ss, int size)
+{
+    void (*f)(char *, int64_t, const char *, int64_t) = size == 1   ? square1
+                                                        : size == 2 ? square2
+                                                        : size == 4 ? square4
+                                                                    : square8;
+    _Alignas(LINE) char lines[LINE * LINE]; /* written out whole: their places may share one set of the cache */
+    int n = LINE / size, step = 16 / size;
+    for (int k = 0; k < n; k += step)
+        for (int i = 0; i < n; i += step)
+            f(lines + i * LINE + k * size, LINE, src + i * size + k * ss, ss);
+    for (int i = 0; i < n; i++)
+        memcpy(dst + i * ds, lines + i * LINE, LINE);
+}
+#else
+static void transpose_line(char *dst, int64_t ds, const char *src, int64_t ss, int size)
+{
+    transpose_corner(dst, ds, src, ss, LINE / size, LINE / size, size);
+}
+#endif
+
 static void transpose_plane(const struct box *b, int j, char *dst, const char *src, int size)
 {
     int last = b->rank - 1;
-    int64_t rows = b->dims[j], cols = b->dims[last];
-    for (int64_t i0 = 0; i0 < rows; i0 += TILE)
-        for (int64_t k0 = 0; k0 < cols; k0 += TILE)
-            for (int64_t i = i0; i < min_i64(i0 + TILE, rows); i++)
-                copy_row(dst + (i * b->dst[j] + k0) * size, size,
-                         src + (i + k0 * b->src[last]) * size, b->src[last] * size,
-                         min_i64(TILE, cols - k0), size);
+    int64_t rows = b->dims[j], cols = b->dims[last], n = max_i64(LINE / size, 1);
+    int64_t ds = b->dst[j] * size, ss = b->src[last] * size;
+    for (int64_t i = 0; i < rows; i += n)
+        for (int64_t k = 0; k < cols; k += n) {
+            char *to = dst + i * ds + k * size;
+            const char *from = src + i * size + k * ss;
+            if (size <= 8 && i + n <= rows && k + n <= cols)
+                transpose_line(to, ds, from, ss, size);
+            else
+                transpose_corner(to, ds, from, ss, min_i64(n, rows - i), min_i64(n, cols - k), size);
+        }
 }
 
 /* A transposition of the last dimension with another one; false: it is none. */
@@ -136,11 +201,11 @@ static bool copy_planes(const struct box *b, char *dst, const char *src, int siz
 {
     int last = b->rank - 1, j = 0;
     int64_t index[MAX_RANK] = { 0 };
-    if (b->empty || b->rank < 2 || b->dst[last] != 1 || b->src[last] == 1 || b->dims[last] < TILE)
+    if (b->empty || b->rank < 2 || b->dst[last] != 1 || b->src[last] == 1 || b->dims[last] < FEW)
         return false;
     while (j < last && b->src[j] != 1)
         j++;
-    if (j == last || b->dims[j] < TILE)
+    if (j == last || b->dims[j] < FEW)
         return false;
     int64_t d = b->dst0, s = b->src0;
     for (;;) {

@@ -64,6 +64,10 @@ void trace_event(struct run *r, struct device *dev, const struct step *s, enum t
 struct meeting *trace_meet(struct run *r, const struct rendezvous *z);
 /* A meeting without hops: everybody goes on a tick after the last has come. */
 void trace_meet_plain(struct run *r, const struct rendezvous *z);
+/* A collective of an asynchronous pair whose device is done with it at `end`: noted, and the device goes
+ * on. false: it is none. */
+bool trace_flies(struct run *r, struct device *dev, const struct step *s, int64_t end, struct meeting *at);
+void trace_done(struct run *r, struct device *dev, const struct step *s); /* the -done of a pair */
 void trace_begin(struct run *r, struct trace *t);
 void trace_end(struct run *r, struct trace *t);
 

@@ -10,7 +10,7 @@
 #pragma GCC optimize("O3")
 #endif
 
-#include "emulate/lower.h"
+#include "emulate/linalg.h"
 
 #include <dlfcn.h>
 #include <semaphore.h>
@@ -26,6 +26,7 @@ typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int
                          int, float, float *, int);
 typedef void (*dgemm_fn)(int, int, int, int, int, int, double, const double *, int, const double *,
                          int, double, double *, int);
+static void *blas_library;
 static sgemm_fn sgemm;
 static dgemm_fn dgemm;
 static sem_t blas_callers;
@@ -39,6 +40,7 @@ static void blas_open(void)
         lib = dlopen(names[k], RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return;
+    blas_library = lib;
     void (*threads)(int) = NULL;
     /* The detour keeps ISO C content: object to function pointers. */
     *(void **)(void *)&threads = dlsym(lib, "openblas_set_num_threads");
@@ -49,6 +51,22 @@ static void blas_open(void)
     /* OpenBLAS ends the process when more threads call than it has buffers for. */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     sem_init(&blas_callers, 0, cores < 1 ? 1 : cores > 32 ? 32 : (unsigned)cores);
+}
+
+void *blas_symbol(const char *name)
+{
+    pthread_once(&blas_once, blas_open);
+    return blas_library ? dlsym(blas_library, name) : NULL;
+}
+
+void blas_enter(void)
+{
+    sem_wait(&blas_callers);
+}
+
+void blas_leave(void)
+{
+    sem_post(&blas_callers);
 }
 
 static bool blas(enum ctype ct, const void *a, bool ta, const void *b, bool tb, void *c, int64_t m,

@@ -5,40 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- select ------------------------------------------------------------------------------------
- */
-
-#define SELECT(name, T)                                                               \
-    static void name(const struct ew *e, void *out, const void *const *in, int64_t n) \
-    {                                                                                 \
-        (void)e;                                                                      \
-        const uint8_t *p = in[0];                                                     \
-        const T *a = in[1], *b = in[2];                                               \
-        T *r = out;                                                                   \
-        for (int64_t i = 0; i < n; i++)                                               \
-            r[i] = p[i] ? a[i] : b[i];                                                \
-    }
-
-struct wide16 {
-    uint64_t a, b;
-};
-SELECT(select1, uint8_t)
-SELECT(select2, uint16_t)
-SELECT(select4, uint32_t)
-SELECT(select8, uint64_t)
-SELECT(select16, struct wide16)
-
-static ew_fn select_kernel(int size)
-{
-    switch (size) {
-    case 1: return select1;
-    case 2: return select2;
-    case 4: return select4;
-    case 8: return select8;
-    default: return select16;
-    }
-}
-
 /* ---- conversions -------------------------------------------------------------------------------
  */
 
@@ -281,7 +247,8 @@ ew_fn convert_kernel(struct elem in, struct elem out)
         return convert_ring;
     if (in.ct == CT_C64 || in.ct == CT_C128 || out.ct == CT_C64 || out.ct == CT_C128)
         return convert_complex;
-    return convert_any;
+    ew_fn one = ew_set_best()->convert(in.t, out.t);
+    return one ? one : convert_any;
 }
 
 /* ---- wrappers ----------------------------------------------------------------------------------
@@ -336,7 +303,7 @@ static ew_fn direct(enum op_kind op, struct elem in, struct elem out)
     if (op == OP_COPY)
         return copy_any;
     if (op == OP_SELECT)
-        return select_kernel(out.size);
+        return ew_set_best()->select(out.size);
     if (op == OP_BITCAST_CONVERT) { /* of equal widths; others are no matter of single elements */
         bool ring =
             in.ct == CT_RING || out.ct == CT_RING || in.ct == CT_RINGC || out.ct == CT_RINGC;

@@ -128,6 +128,10 @@ static struct buf *take_operand(struct buf **slots, const struct step *s)
 
 void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s)
 {
+    if (s->fused) {
+        fused_run(p, pool, slots, s);
+        return;
+    }
     struct operands o;
     struct arena tmp = { 0 };
     bool many = s->nin > FEW || s->nout > FEW;
@@ -363,7 +367,7 @@ static void run_tap(struct run *r, struct device *dev, const struct step *s)
 /* Tokens and taps take no time. */
 static void clock_step(struct run *r, struct device *dev, const struct step *s)
 {
-    if (s->kind == STEP_TAP || s->kind == STEP_TOKEN)
+    if (s->kind == STEP_TAP || s->kind == STEP_TOKEN || s->kind == STEP_DONE)
         return;
     int64_t cost = trace_cost(r->plan, s);
     trace_event(r, dev, s, TRACE_COMPUTE, dev->clock, dev->clock + cost, NULL);
@@ -414,11 +418,15 @@ enum device_state device_run(struct run *r, struct device *dev)
         case STEP_CUT: run_cut(r, dev, s); break;
         case STEP_TAP: run_tap(r, dev, s); break;
         case STEP_TOKEN: break;
+        case STEP_DONE:
+            if (r->watched)
+                trace_done(r, dev, s);
+            break;
         }
         if (r->watched)
             clock_step(r, dev, s);
         step_release(dev->slots, &dev->pool, s);
-        dev->steps++;
+        dev->steps += s->fused ? fused_members(s->fused) : 1;
         f->pc++;
     }
     return DEVICE_READY;

@@ -123,6 +123,11 @@ enum { DIR_EQ, DIR_NE, DIR_LT, DIR_LE, DIR_GT, DIR_GE, DIR_TOTAL = 8 };
  * NULL: no direct kernel for this pair. (CT_SMALL has none: callers widen to f32.) */
 typedef void (*fold_fn)(void *acc, int64_t sa, const void *x, int64_t sx, int64_t n);
 fold_fn fold_kernel(enum op_kind op, enum ctype ct);
+/* The same for FOLD_AT_ONCE neighbouring accumulators, whose rows of n elements begin `stride` apart:
+ * acc[k] = op(acc[k], x[k * stride + i]), i in order. NULL: none. */
+enum { FOLD_AT_ONCE = 8 };
+typedef void (*rows_fn)(void *acc, const void *x, int64_t stride, int64_t n);
+rows_fn fold_rows_kernel(enum op_kind op, enum ctype ct);
 
 /* ---- regions: reducers, comparators, map -------------------------------------------------------
  */
@@ -236,6 +241,7 @@ void buf_trim(void); /* large buffers that wait for another use go back to the s
  */
 
 struct step;
+struct fused;
 typedef void (*kernel_fn)(const struct step *s, void *const *out, const void *const *in);
 /* pin[k] NULL: operand k is clean. pout[k]: zeroed, one byte an element. Runs before the kernel. */
 typedef void (*poison_fn)(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
@@ -256,7 +262,8 @@ enum step_kind {
     STEP_COLLECTIVE,
     STEP_TAP, /* shows a value to the run's observer */
     STEP_CUT, /* the shard of a whole array that this device holds (manual regions) */
-    STEP_TOKEN
+    STEP_TOKEN,
+    STEP_DONE /* of an asynchronous pair; in unfused plans only, it says when and makes nothing */
 };
 
 /* What a step produces or reads: count elements of one type. */
@@ -282,6 +289,7 @@ struct step {
     poison_fn poison;
     bound_fn bound; /* NULL: a result is unknown when an operand is inexact */
     const void *p;  /* the kernel's own data; control: struct control; collective: struct coll */
+    const struct fused *fused; /* several elementwise steps in one (fuse.c), instead of fn; or NULL */
 };
 
 struct control {
@@ -368,6 +376,7 @@ struct plan {
     /* For a debugger: a value stays in its slot until the same step runs again, nothing is written
      * in place, and names tells the slots of each instruction. */
     bool keep;
+    bool unfused; /* each instruction is a step of its own: traced runs, planted faults */
     const struct slot_names *names; /* [ninstrs + 1]; keep only */
 };
 
@@ -386,6 +395,7 @@ struct plan_options {
     int64_t ndevices;
     const uint8_t *taps;
     bool keep;
+    bool unfused;
 };
 struct plan *plan_make(const struct module *m, const struct plan_options *o, struct tick *tick,
                        struct diag *d) MUST_CHECK;
@@ -405,6 +415,7 @@ struct lowering {
     struct step *step;         /* being made: in, out, leaves are set */
     struct planner *planner;
     bool alias; /* set by a handler: the result is operand 0's leaves, no step */
+    const char *config; /* instead of the instruction's backend_config; or NULL */
 };
 
 /* A handler fills l->step (fn, p, ...) or sets alias. false: cannot, reported to l->d. */
@@ -473,6 +484,7 @@ struct observer {
 struct tracer;
 struct waiting_message;
 struct logged;
+struct meeting;
 
 struct frame {
     const struct comp_plan *plan;
@@ -502,7 +514,11 @@ struct device {
     int64_t budget; /* steps until it stops; only in runs that are stepped */
     int64_t clock;
     uint32_t *turn;   /* [ninstrs + 1] how often it has come to each instruction; NULL: not watched */
-    int64_t ticks[4]; /* by trace_kind */
+    int64_t ticks[5]; /* by trace_kind */
+    int64_t wire, overrun; /* links busy with flights until; ticks waited for these */
+    int64_t *due;          /* [ninstrs + 1] when the flight of a -start ends */
+    struct meeting **due_at;
+    bool flew;
     int64_t hops_kept;
     bool killed, log_cut;
     struct arena log_arena;
@@ -570,6 +586,8 @@ struct box cut_box(struct arena *a, const struct shardings *t, const struct cut 
                    int64_t *local_count);
 /* Runs one kernel step on slots; used by devices and to fold constants. */
 void step_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s);
+void fused_run(const struct plan *p, struct pool *pool, struct buf **slots, const struct step *s);
+uint32_t fused_members(const struct fused *f);
 
 /* Options of a run that the public ones do not have. */
 struct run_more {

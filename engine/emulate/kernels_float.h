@@ -1,5 +1,6 @@
 /* Floating-point kernels of one width: included for float and double with T, I (signed integer of
- * that width), K(constant), M(libm function) and N(name) defined. */
+ * that width), K(constant), M(libm function), V(function that makes vectors, where there is one) and
+ * N(name) defined. */
 
 #define UN(name, expr)                                                                   \
     static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n) \
@@ -51,6 +52,23 @@
         }                                                                                    \
     }
 
+/* Eight rows side by side, each in its own order: a row's sum waits for itself at every term. */
+#define FOLD_ROWS(name, expr)                                                                \
+    static void N(rows_##name)(void *acc, const void *xs, int64_t stride, int64_t n)         \
+    {                                                                                        \
+        T *r = acc, s[FOLD_AT_ONCE];                                                         \
+        const T *a = xs;                                                                     \
+        for (int k = 0; k < FOLD_AT_ONCE; k++)                                               \
+            s[k] = r[k];                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                      \
+            for (int k = 0; k < FOLD_AT_ONCE; k++) {                                         \
+                T x = s[k], y = a[k * stride + i];                                           \
+                s[k] = expr;                                                                 \
+            }                                                                                \
+        for (int k = 0; k < FOLD_AT_ONCE; k++)                                               \
+            r[k] = s[k];                                                                     \
+    }
+
 /* NaN on either side wins; of equal ones (0 and -0) the left. */
 #define MAXV(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
 #define MINV(x, y) ((x) <= (y) || (x) != (x) ? (x) : (y))
@@ -73,13 +91,13 @@ UN(ceil, M(ceil)(x))
 UN(copy, x)
 UN(cosine, M(cos)(x))
 UN(erf, M(erf)(x))
-UN(exp, M(exp)(x))
+UN(exp, V(exp)(x))
 UN(expm1, M(expm1)(x))
 UN(floor, M(floor)(x))
 UN(imag, (T)0 * x)
-UN(log, M(log)(x))
-UN(log1p, M(log1p)(x))
-UN(logistic, K(1.0) / (K(1.0) + M(exp)(-x)))
+UN(log, V(log)(x))
+UN(log1p, V(log1p)(x))
+UN(logistic, K(1.0) / (K(1.0) + V(exp)(-x)))
 UN(negate, -x)
 UN(afz, M(round)(x))
 UN(even, M(rint)(x))
@@ -88,7 +106,7 @@ UN(sign, N(sgn)(x))
 UN(sine, M(sin)(x))
 UN(sqrt, M(sqrt)(x))
 UN(tan, M(tan)(x))
-UN(tanh, M(tanh)(x))
+UN(tanh, V(tanh)(x))
 BIN(add, x + y)
 BIN(sub, x - y)
 BIN(mul, x *y)
@@ -102,13 +120,19 @@ FOLD(add, x + y)
 FOLD(mul, x *y)
 FOLD(max, MAXV(x, y))
 FOLD(min, MINV(x, y))
+FOLD_ROWS(add, x + y)
+FOLD_ROWS(mul, x *y)
+FOLD_ROWS(max, MAXV(x, y))
+FOLD_ROWS(min, MINV(x, y))
 
 static void N(is_finite)(const struct ew *e, void *out, const void *const *in, int64_t n)
 {
     (void)e;
     const T *a = in[0];
+    uint8_t *r = out;
+    SAME_PLACE
     for (int64_t i = 0; i < n; i++)
-        ((uint8_t *)out)[i] = isfinite(a[i]) != 0;
+        r[i] = a[i] - a[i] == 0;
 }
 
 /* Total order: the bits as sign and magnitude, so -NaN < -inf < ... < -0 < 0 < ... < NaN. */
@@ -124,6 +148,7 @@ static void N(compare)(const struct ew *e, void *out, const void *const *in, int
     const T *a = in[0], *b = in[1];
     uint8_t *r = out;
 #define EACH(f, op)                 \
+    SAME_PLACE                      \
     for (int64_t i = 0; i < n; i++) \
         r[i] = f(a[i]) op f(b[i]);  \
     return
@@ -149,9 +174,11 @@ static void N(clamp)(const struct ew *e, void *out, const void *const *in, int64
     (void)e;
     const T *lo = in[0], *x = in[1], *hi = in[2];
     T *r = out;
+    SAME_PLACE
     for (int64_t i = 0; i < n; i++) {
-        T v = MAXV(x[i], lo[i]);
-        r[i] = MINV(v, hi[i]);
+        T a = x[i], l = lo[i], h = hi[i];
+        T v = MAXV(a, l);
+        r[i] = MINV(v, h);
     }
 }
 
@@ -227,6 +254,18 @@ static fold_fn N(find_fold)(enum op_kind op)
     return table[op];
 }
 
+static rows_fn N(find_rows)(enum op_kind op)
+{
+    static const rows_fn table[OP_COUNT] = {
+        [OP_ADD] = N(rows_add),
+        [OP_MULTIPLY] = N(rows_mul),
+        [OP_MAXIMUM] = N(rows_max),
+        [OP_MINIMUM] = N(rows_min),
+    };
+    return table[op];
+}
+
+#undef FOLD_ROWS
 #undef UN
 #undef BIN
 #undef FOLD
@@ -236,4 +275,5 @@ static fold_fn N(find_fold)(enum op_kind op)
 #undef I
 #undef K
 #undef M
+#undef V
 #undef N

@@ -1,6 +1,7 @@
 /* The LAPACK routines that JAX calls on CPU, as custom calls "lapack_<type><routine>_ffi": Cholesky
  * (potrf), triangular solve (trsm), LU (getrf), QR (geqrf, orgqr / ungqr), eigenvalues of symmetric
- * and Hermitian matrices (syevd, heevd). Computed in double from the definitions, with LAPACK's
+ * and Hermitian matrices (syevd, heevd; lapack_blas.c has them, and more, where OpenBLAS is installed).
+ * Computed in double from the definitions, with LAPACK's
  * conventions for what is stored where: factors in place of the operand, reflectors below the
  * diagonal, pivots counted from 1, eigenvalues rising.
  *
@@ -50,7 +51,7 @@ static bool routine_of(const char *target, enum routine *out)
 bool lapack_known(const char *target)
 {
     enum routine r;
-    return routine_of(target, &r);
+    return lapack_call_known(target) || routine_of(target, &r) || lapack_older_known(target);
 }
 
 /* ---- one matrix each: a is m x n, row-major -----------------------------------------------------
@@ -388,14 +389,14 @@ static void poison_lapack(const struct step *s, uint8_t *const *pout, const uint
 }
 
 /* "uplo = 76 : ui8": the letter; 0: not there. */
-static int64_t letter(const struct lowering *l, const char *key)
+int64_t lapack_letter(const struct lowering *l, const char *key)
 {
     const struct attr *a = instr_attr(l->i, ATTR_BACKEND_CONFIG);
-    if (!a)
+    if (!a && !l->config)
         return 0;
     struct arena tmp = { 0 };
     int64_t v = 0;
-    const char *text = arena_strndup(&tmp, a->text, a->n), *at = strstr(text, key);
+    const char *text = l->config ? l->config : arena_strndup(&tmp, a->text, a->n), *at = strstr(text, key);
     if (at) {
         at += strlen(key);
         at += strspn(at, " =\\\":");
@@ -408,24 +409,28 @@ static int64_t letter(const struct lowering *l, const char *key)
 bool lower_lapack(struct lowering *l, const char *target)
 {
     static const uint32_t results[ROUTINES] = { 2, 1, 3, 2, 1, 3 }, operands[ROUTINES] = { 1, 2, 1, 1, 2, 1 };
+    if (lapack_call_known(target))
+        return lower_lapack_call(l, target);
+    if (lapack_older_known(target))
+        return lower_lapack_older(l, target);
     struct step *s = l->step;
     struct lapack *p = ARENA_NEW(l->a, struct lapack);
     const struct shape *a = operand_shape(l, 0);
     if (!routine_of(target, &p->what) || a->kind != SHAPE_ARRAY || a->rank < 2 ||
         s->nout != results[p->what] || (s->nin != operands[p->what] && !(p->what == TRSM && s->nin == 3)))
         return lower_missing(l, "this form");
-    if (p->what == TRSM && !is_ring(s->lin[0].elem) && !letter(l, "side"))
+    if (p->what == TRSM && !is_ring(s->lin[0].elem) && !lapack_letter(l, "side"))
         return lower_missing(l, "this form without side, uplo, trans_x and diag in its backend_config");
     p->m = a->dims[a->rank - 2];
     p->n = a->dims[a->rank - 1];
     p->batch = 1;
     for (int k = 0; k < a->rank - 2; k++)
         p->batch *= a->dims[k];
-    p->lower = letter(l, "uplo") != 'U';
-    p->left = letter(l, "side") != 'R';
-    p->unit = letter(l, "diag") == 'U';
-    p->conjugate = letter(l, "trans_x") == 'C';
-    p->transpose = p->conjugate || letter(l, "trans_x") == 'T';
+    p->lower = lapack_letter(l, "uplo") != 'U';
+    p->left = lapack_letter(l, "side") != 'R';
+    p->unit = lapack_letter(l, "diag") == 'U';
+    p->conjugate = lapack_letter(l, "trans_x") == 'C';
+    p->transpose = p->conjugate || lapack_letter(l, "trans_x") == 'T';
     if (p->what == TRSM || p->what == ORGQR) {
         const struct shape *b = operand_shape(l, 1);
         p->b_rows = b->rank > 1 ? b->dims[b->rank - 2] : 1;

@@ -321,6 +321,26 @@ static void poison_fft(const struct step *s, uint8_t *const *pout, const uint8_t
     poison_blocks(s, pout[0], pin[0], ((const struct fft *)s->p)->batch);
 }
 
+/* Every element is a sum of all those of its block, turned: in any order, by turns that were rounded. */
+static void bound_fft(const struct step *s, double *const *eout, const double *const *ein,
+                      const void *const *in, void *const *out)
+{
+    (void)out;
+    const struct fft *p = s->p;
+    int64_t nin = p->batch ? s->lin[0].count / p->batch : 0, nout = p->batch ? s->lout[0].count / p->batch : 0;
+    double terms = (double)full_size(p), u = unit_roundoff(s->lout[0].elem.t), mirror = p->real_out ? 2 : 1;
+    for (int64_t b = 0; b < p->batch; b++) {
+        double size = 0, off = 0;
+        for (int64_t k = b * nin; k < (b + 1) * nin; k++) {
+            size += mirror * fabs(real_at(s->lin[0].elem, in[0], k));
+            off += ein[0] ? mirror * ein[0][k] : 0;
+        }
+        double e = (2 * (terms + 16) * u * size + off) * 1.01 / (p->inverse ? terms : 1);
+        for (int64_t k = b * nout; k < (b + 1) * nout; k++)
+            eout[0][k] = isnan(e) ? HUGE_VAL : e;
+    }
+}
+
 bool lower_fft(struct lowering *l)
 {
     struct fft *p = ARENA_NEW(l->a, struct fft);
@@ -340,6 +360,8 @@ bool lower_fft(struct lowering *l)
         if (length[k] <= 0)
             return lower_missing(l, "an empty transform");
     l->step->fn = run_fft;
+    l->step->bound = bound_fft;
+    l->step->bound_raises = true;
     l->step->poison = poison_fft;
     l->step->p = p;
     return true;

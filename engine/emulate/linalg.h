@@ -36,6 +36,19 @@ static inline void store(struct elem e, void *p, int64_t i, cplx v)
     }
 }
 
+/* The number beside a key in a custom call's backend_config, a letter mostly; 0: not there. lapack.c */
+int64_t lapack_letter(const struct lowering *l, const char *key);
+/* lapack_blas.c: the routines that OpenBLAS brings. */
+bool lapack_call_known(const char *target);
+bool lower_lapack_call(struct lowering *l, const char *target);
+/* lapack_older.c: names and forms of earlier days. */
+bool lapack_older_known(const char *target);
+bool lower_lapack_older(struct lowering *l, const char *target);
+/* dot.c: a function of OpenBLAS by name, NULL: none; callers are counted, as products are. */
+void *blas_symbol(const char *name);
+void blas_enter(void);
+void blas_leave(void);
+
 static inline void store_mixed(struct elem e, void *p, int64_t i, uint64_t a, uint64_t b)
 {
     int64_t v[2] = { ring_mix(0x6c61, a, b), ring_mix(0x6c62, a, b) };

@@ -8,6 +8,8 @@
 int64_t read_index(struct elem e, const void *p, int64_t i);
 /* Elements of one type as another's, n at once; no more than a copy for equal types. */
 void convert_elements(const struct ew *e, const void *in, void *out, int64_t n);
+/* Whether a step is an elementwise kernel, p its struct ew; operands of one element may stand beside. */
+bool lower_is_ew(const struct step *s);
 void run_ew(const struct step *s, void *const *out, const void *const *in);
 
 /* lapack.c */

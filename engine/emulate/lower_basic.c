@@ -139,6 +139,11 @@ bool lower_clamp(struct lowering *l)
     return true;
 }
 
+bool lower_is_ew(const struct step *s)
+{
+    return s->fn == run_ew || s->fn == run_clamp_scalars || s->fn == run_select_whole;
+}
+
 /* ---- iota --------------------------------------------------------------------------------------
  */
 

@@ -57,6 +57,7 @@ struct reduce {
         box;    /* dst: output (0 along reduced dimensions), src: input; row-major over the input */
     uint32_t n; /* operands; as many initial values */
     fold_fn fold;
+    rows_fn rows; /* for a box of rows that are each summed; NULL: none, or another box */
     const struct ew *widen, *narrow; /* small floats are summed in f32 */
     const struct region *region;
     int nkept, nreduced;
@@ -71,6 +72,19 @@ static void init_accumulators(const struct step *s, const struct reduce *p, void
         fill_elements(out[k], in[p->n + k], s->lout[k].elem.size, s->lout[k].count);
 }
 
+static void fold_box(const struct reduce *p, struct folding *f)
+{
+    if (!p->rows) {
+        box_rows(&p->box, fold_row, f);
+        return;
+    }
+    int64_t rows = p->box.dims[0], n = p->box.dims[1], stride = p->box.src[0], at = 0, size = f->size[0];
+    for (; at + FOLD_AT_ONCE <= rows; at += FOLD_AT_ONCE)
+        p->rows(f->acc[0] + at * size, f->x[0] + at * stride * size, stride, n);
+    for (; at < rows; at++)
+        fold_row(f, at, 0, at * stride, 1, n);
+}
+
 static void run_reduce_fold(const struct step *s, void *const *out, const void *const *in)
 {
     const struct reduce *p = s->p;
@@ -80,7 +94,7 @@ static void run_reduce_fold(const struct step *s, void *const *out, const void *
         f.acc[0] = out[0];
         f.x[0] = in[0];
         f.size[0] = s->lout[0].elem.size;
-        box_rows(&p->box, fold_row, &f);
+        fold_box(p, &f);
         return;
     }
     struct arena tmp = { 0 };
@@ -93,7 +107,7 @@ static void run_reduce_fold(const struct step *s, void *const *out, const void *
     f.acc[0] = (char *)acc;
     f.x[0] = (const char *)x;
     f.size[0] = 4;
-    box_rows(&p->box, fold_row, &f);
+    fold_box(p, &f);
     convert_elements(p->narrow, acc, out[0], s->lout[0].count);
     arena_close(&tmp);
 }
@@ -270,6 +284,9 @@ bool lower_reduce(struct lowering *l)
     reduce_box(l, p, operand_shape(l, 0), dims, n);
     if (p->n == 1)
         p->fold = direct_fold(l, p->region, s->lout[0].elem, &p->widen, &p->narrow);
+    const struct box *b = &p->box;
+    if (p->fold && b->rank == 2 && !b->empty && b->dst[0] == 1 && b->dst[1] == 0 && b->src[1] == 1)
+        p->rows = fold_rows_kernel(p->region->simple, p->widen ? CT_F32 : s->lout[0].elem.ct);
     s->fn = p->fold ? run_reduce_fold : run_reduce_region;
     s->poison = poison_reduce;
     if (p->n == 1 && p->region->simple == OP_ADD)

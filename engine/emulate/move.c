@@ -245,7 +245,7 @@ static void start(struct mover *v)
         *ticks[k] = ARENA_ARRAY(&v->tmp, int64_t, v->n + 1);
     v->spans = ARENA_ARRAY(&v->tmp, struct spans, v->n + 1);
     for (int64_t i = 0; i < v->n; i++) {
-        v->sender_free[i] = v->receiver_free[i] = v->z->members[i]->clock;
+        v->sender_free[i] = v->receiver_free[i] = max_i64(v->z->members[i]->clock, v->z->members[i]->wire);
         for (int64_t c = 0; c < v->hops.nchunks && !v->moves; c++)
             v->avail[cell(v, i, c)] = v->z->members[i]->clock;
     }
@@ -493,6 +493,12 @@ static void log_spans(struct mover *v, int64_t rank)
     if (!x->list.n)
         vec_push(&v->tmp, &x->list, none);
     qsort(x->list.v, (size_t)x->list.n, sizeof *x->list.v, by_start);
+    int64_t end = 0;
+    for (int64_t k = 0; k < x->list.n; k++)
+        end = max_i64(end, x->list.v[k].end);
+    v->record->m.end = max_i64(v->record->m.end, end);
+    if (trace_flies(v->r, dev, s, end, v->record))
+        return;
     for (int64_t k = 0; k < x->list.n;) {
         struct span_of_time t = x->list.v[k];
         for (k++; k < x->list.n && x->list.v[k].start <= t.end; k++)
@@ -502,7 +508,6 @@ static void log_spans(struct mover *v, int64_t rank)
         trace_event(v->r, dev, s, TRACE_COLLECTIVE, t.start, t.end, v->record);
         dev->clock = t.end;
     }
-    v->record->m.end = max_i64(v->record->m.end, dev->clock);
 }
 
 static void finish(struct mover *v)

@@ -75,12 +75,13 @@ static const struct leaf *leaves_of(struct planner *p, shape_id s, uint32_t *n)
     return v;
 }
 
-static uint32_t *new_slots(struct planner *p, uint32_t n)
+uint32_t *plan_new_slots(struct planner *p, uint32_t n)
 {
     uint32_t *v = ARENA_ARRAY(&p->plan->arena, uint32_t, n + 1);
     for (uint32_t k = 0; k < n; k++) {
         v[k] = p->plan->nslots++;
         vec_push(&p->tmp, &p->value, NULL);
+        vec_push(&p->tmp, &p->spread, NULL);
     }
     return v;
 }
@@ -308,7 +309,7 @@ static bool plan_name(struct planner *p, const struct lowering *l, struct slot_n
     if (i->op == OP_COPY_START) { /* (copy, operand, context) */
         const struct slot_names *v = &p->names[i->operands[0].i];
         const struct leaf *leaves = leaves_of(p, i->shape, &out->n);
-        uint32_t *slots = new_slots(p, out->n);
+        uint32_t *slots = plan_new_slots(p, out->n);
         for (uint32_t k = 0; k < 2 * v->n && k < out->n; k++)
             slots[k] = v->slots[k % v->n];
         *out = (struct slot_names){ out->n, slots, leaves };
@@ -326,6 +327,8 @@ static bool plan_name(struct planner *p, const struct lowering *l, struct slot_n
         if (at + n > v->n)
             at = v->n - n;
         *out = (struct slot_names){ n, v->slots + at, v->leaves + at };
+        if (p->plan->unfused && start->op != OP_COPY_START)
+            vec_push(&p->tmp, &p->steps, ((struct step){ .kind = STEP_DONE, .instr = l->id }));
         return true;
     }
     return false;
@@ -353,7 +356,7 @@ static bool plan_async(struct planner *p, struct lowering *l, struct step *s,
     const struct leaf *leaves = leaves_of(p, l->i->shape, &all);
     if (all < s->nin + n)
         return lower_missing(l, "this form");
-    uint32_t *slots = new_slots(p, all);
+    uint32_t *slots = plan_new_slots(p, all);
     memcpy(slots, s->in, s->nin * sizeof *slots);
     s->nout = n;
     s->out = slots + s->nin;
@@ -363,6 +366,28 @@ static bool plan_async(struct planner *p, struct lowering *l, struct step *s,
         return false;
     vec_push(&p->tmp, &p->steps, *s);
     return true;
+}
+
+/* One dimension of the operand, its others merged into it, between dimensions that only repeat. */
+static void note_spread(struct planner *p, const struct step *s)
+{
+    const struct box *b = &((const struct move *)s->p)->box;
+    struct spread *sp = ARENA_NEW(&p->tmp, struct spread);
+    *sp = (struct spread){ .slot = s->in[0], .leaf = s->lin[0], .inner = 1, .n = 1 };
+    int steps = 0;
+    for (int k = 0; k < b->rank; k++) {
+        steps += b->src[k] != 0;
+        if (b->src[k] == 1)
+            sp->n = b->dims[k];
+        else if (b->src[k])
+            return;
+        else if (steps)
+            sp->inner *= b->dims[k];
+    }
+    if (steps == 0)
+        sp->inner = s->lout[0].count;
+    if (steps <= 1 && !b->empty)
+        p->spread.v[s->out[0]] = sp;
 }
 
 static bool plan_step(struct planner *p, struct lowering *l, struct step *s, struct slot_names *out)
@@ -379,7 +404,7 @@ static bool plan_step(struct planner *p, struct lowering *l, struct step *s, str
     s->lout = leaves_of(p, l->i->shape, &s->nout);
     lower_fn handler = handlers[op];
     bool ok = true;
-    s->out = new_slots(p, s->nout);
+    s->out = plan_new_slots(p, s->nout);
     if (op == OP_CONSTANT) {
         *out = (struct slot_names){ s->nout, s->out, s->lout };
         return plan_constant(p, l, s);
@@ -399,6 +424,8 @@ static bool plan_step(struct planner *p, struct lowering *l, struct step *s, str
         return true;
     }
     *out = (struct slot_names){ s->nout, s->out, s->lout };
+    if (op == OP_BROADCAST)
+        note_spread(p, s);
     if (!fold_step(p, s))
         vec_push(&p->tmp, &p->steps, *s);
     return true;
@@ -430,7 +457,7 @@ static bool plan_instr(struct planner *p, instr_id id)
 /* ---- live ranges --------------------------------------------------------------------------------
  */
 
-static bool slot_in(const uint32_t *v, uint32_t n, uint32_t slot)
+bool slot_in(const uint32_t *v, uint32_t n, uint32_t slot)
 {
     for (uint32_t k = 0; k < n; k++)
         if (v[k] == slot)
@@ -513,13 +540,17 @@ static void plan_lives(struct planner *p, struct comp_plan *c)
     for (uint32_t k = 0; k < n; k++) {
         struct step *s = &steps[k];
         settle_inplace(s, p->plan->bounds);
-        int64_t made = 0, callee = 0;
+        int64_t made = 0, callee = 0, saved = 0;
         for (uint32_t j = 0; j < s->nout; j++)
             made += s->lout[j].bytes;
         if (s->kind == STEP_WHILE || s->kind == STEP_CALL || s->kind == STEP_CONDITIONAL)
             for (uint32_t j = 0; j < ((const struct control *)s->p)->ncomps; j++)
                 callee = max_i64(callee, ((const struct control *)s->p)->comps[j]->peak);
-        c->peak = max_i64(c->peak, live + (reuses(p, c, s) ? 0 : made) + callee);
+        if (s->fused)
+            saved = fused_settle(s, c->params, c->comp.i == p->plan->m->entry.i ? c->nparams : 0);
+        else if (reuses(p, c, s))
+            saved = made;
+        c->peak = max_i64(c->peak, live + made - saved + callee);
         live += made;
         for (uint32_t j = 0; j < s->nrelease; j++)
             live -= size[s->release[j] - c->slot0];
@@ -537,7 +568,7 @@ static void plan_params(struct planner *p, comp_id id, struct comp_plan *c)
     const struct computation *comp = comp_at(m, id);
     for (uint32_t k = 0; k < comp->nparams; k++)
         c->nparams += (uint32_t)instr_shape(m, comp->params[k])->nleaves;
-    uint32_t *slots = new_slots(p, c->nparams), at = 0;
+    uint32_t *slots = plan_new_slots(p, c->nparams), at = 0;
     struct leaf *leaves = ARENA_ARRAY(&p->plan->arena, struct leaf, c->nparams + 1);
     for (uint32_t k = 0; k < comp->nparams; k++) {
         uint32_t n;
@@ -579,6 +610,8 @@ static bool plan_comp(struct planner *p, comp_id id, struct tick *tick)
     c->nroots = root->n;
     c->roots = root->slots;
     c->lroots = root->leaves;
+    if (!p->plan->keep && !p->plan->bounds && !p->plan->unfused)
+        plan_fuse(p, c->slot0, c->roots, c->nroots);
     c->nslots = p->plan->nslots - c->slot0;
     plan_lives(p, c);
     p->plan->comps[id.i] = c;
@@ -681,7 +714,7 @@ struct plan *plan_make(const struct module *m, const struct plan_options *o, str
     }
     *plan = (struct plan){
         .m = m, .mode = o->mode, .bounds = o->bounds, .manual = o->manual, .taps = o->taps,
-        .keep = o->keep
+        .keep = o->keep, .unfused = o->unfused
     };
     plan_devices(plan, o->ndevices);
     if (plan_guarded(&p, tick))

@@ -323,7 +323,8 @@ bool run_module(const struct module *m, const struct tensor *inputs, int64_t nin
 {
     *out = (struct run_result){ 0 };
     struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
-                               .ndevices = o->ndevices };
+                               .ndevices = o->ndevices,
+                               .unfused = o->trace || o->nfaults };
     struct plan *p = plan_make(m, &po, tick, d);
     if (!p)
         return false;
@@ -452,7 +453,8 @@ bool run_program(const struct program *p, const struct tensor *global_in, int64_
     struct run_options opt = *o;
     struct run_result r = { 0 };
     struct plan_options po = { .mode = o->mode == RUN_RING ? EMU_RING : EMU_FLOAT,
-                               .ndevices = p->num_partitions };
+                               .ndevices = p->num_partitions,
+                               .unfused = o->trace || o->nfaults };
     opt.ndevices = p->num_partitions;
     *global_out = NULL;
     *nout = 0;

@@ -1,5 +1,5 @@
 /* Floating-point types: loading, storing and rounding values of every width. */
-#include "emulate/internal.h"
+#include "emulate/ew.h"
 
 #include <math.h>
 #include <string.h>
@@ -120,44 +120,12 @@ static void make_tables(void)
                     (float)decode(&formats[t], dtype_bits((enum dtype)t) == 4 ? b & 15 : b);
 }
 
-static float f16_load(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 0x3ff, bits;
-    if (e == 31) {
-        bits = sign | 0x7f800000u | m << 13;
-    } else if (e) {
-        bits = sign | (e + 112) << 23 | m << 13;
-    } else {
-        float v = (float)m * 0x1p-24f;
-        memcpy(&bits, &v, 4);
-        bits |= sign;
-    }
-    float out;
-    memcpy(&out, &bits, 4);
-    return out;
-}
-
-static uint16_t bf16_store(float v)
-{
-    uint32_t b;
-    memcpy(&b, &v, 4);
-    if ((b & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(b >> 16 | 0x40);
-    return (uint16_t)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
-}
-
 void small_to_f32(enum dtype t, const void *in, float *out, int64_t n)
 {
     if (t == DTYPE_BF16) {
-        const uint16_t *p = in;
-        for (int64_t i = 0; i < n; i++) {
-            uint32_t b = (uint32_t)p[i] << 16;
-            memcpy(&out[i], &b, 4);
-        }
+        ew_set_best()->widen_bf16(in, out, n);
     } else if (t == DTYPE_F16) {
-        const uint16_t *p = in;
-        for (int64_t i = 0; i < n; i++)
-            out[i] = f16_load(p[i]);
+        ew_set_best()->widen_f16(in, out, n);
     } else {
         pthread_once(&tables_once, make_tables);
         const uint8_t *p = in;
@@ -169,11 +137,9 @@ void small_to_f32(enum dtype t, const void *in, float *out, int64_t n)
 void f32_to_small(enum dtype t, const float *in, void *out, int64_t n)
 {
     if (t == DTYPE_BF16) {
-        for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)out)[i] = bf16_store(in[i]);
+        ew_set_best()->narrow_bf16(in, out, n);
     } else if (t == DTYPE_F16) {
-        for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)out)[i] = (uint16_t)encode(&formats[t], (double)in[i]);
+        ew_set_best()->narrow_f16(in, out, n);
     } else {
         for (int64_t i = 0; i < n; i++)
             ((uint8_t *)out)[i] = (uint8_t)encode(&formats[t], (double)in[i]);
@@ -206,7 +172,11 @@ void real_store(enum dtype t, double v, void *p)
         memcpy(p, &f, 4);
         return;
     }
-    uint32_t bits = t == DTYPE_BF16 ? bf16_store(f) : encode(&formats[t], v);
+    if (t == DTYPE_BF16) {
+        f32_to_small(t, &f, p, 1);
+        return;
+    }
+    uint32_t bits = encode(&formats[t], v);
     if (dtype_bytes(t) == 2)
         memcpy(p, &(uint16_t){ (uint16_t)bits }, 2);
     else

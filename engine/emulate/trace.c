@@ -25,6 +25,7 @@ const char *trace_kind_name(enum trace_kind k)
     case TRACE_COLLECTIVE: return "collective";
     case TRACE_WAIT: return "wait";
     case TRACE_KILLED: return "killed";
+    case TRACE_FLIGHT: return "in flight";
     }
     return "?";
 }
@@ -141,6 +142,55 @@ struct meeting *trace_meet(struct run *r, const struct rendezvous *z)
     return m;
 }
 
+/* ---- asynchronous pairs -------------------------------------------------------------------------
+ */
+
+static bool is_start(enum op_kind op)
+{
+    return op == OP_ALL_GATHER_START || op == OP_ALL_REDUCE_START || op == OP_COLLECTIVE_PERMUTE_START ||
+           op == OP_ASYNC_START;
+}
+
+/* The -start that the step belongs to: its own, or the one that runs the computation it stands in. */
+static instr_id start_of(const struct run *r, const struct device *dev, const struct step *s)
+{
+    const struct module *m = r->plan->m;
+    if (is_start((enum op_kind)instr_at(m, s->instr)->op))
+        return s->instr;
+    if (dev->depth < 2)
+        return (instr_id){ 0 };
+    const struct frame *caller = &dev->stack[dev->depth - 2];
+    instr_id at = caller->plan->steps[caller->pc].instr;
+    return at.i && instr_at(m, at)->op == OP_ASYNC_START ? at : (instr_id){ 0 };
+}
+
+bool trace_flies(struct run *r, struct device *dev, const struct step *s, int64_t end, struct meeting *at)
+{
+    instr_id start = start_of(r, dev, s);
+    if (!start.i)
+        return false;
+    trace_event(r, dev, s, TRACE_FLIGHT, dev->clock, end, at);
+    dev->flew = true;
+    dev->wire = max_i64(dev->wire, end);
+    dev->due[start.i] = end;
+    dev->due_at[start.i] = at;
+    return true;
+}
+
+void trace_done(struct run *r, struct device *dev, const struct step *s)
+{
+    const struct module *m = r->plan->m;
+    instr_id start = instr_at(m, s->instr)->operands[0];
+    while (instr_at(m, start)->op == OP_ASYNC_UPDATE)
+        start = instr_at(m, start)->operands[0];
+    int64_t due = r->tracer ? dev->due[start.i] : 0;
+    if (due <= dev->clock)
+        return;
+    trace_event(r, dev, s, TRACE_WAIT, dev->clock, due, dev->due_at[start.i]);
+    dev->overrun += due - dev->clock;
+    dev->clock = due;
+}
+
 void trace_meet_plain(struct run *r, const struct rendezvous *z)
 {
     struct meeting *m = trace_meet(r, z);
@@ -149,6 +199,8 @@ void trace_meet_plain(struct run *r, const struct rendezvous *z)
         last = max_i64(last, z->members[k]->clock);
     for (int64_t k = 0; k < z->size; k++) {
         struct device *dev = z->members[k];
+        if (m && trace_flies(r, dev, z->steps[k], last + 1, m))
+            continue;
         if (last > dev->clock)
             trace_event(r, dev, z->steps[k], TRACE_WAIT, dev->clock, last, m);
         trace_event(r, dev, z->steps[k], TRACE_COLLECTIVE, last, last + 1, m);
@@ -198,8 +250,14 @@ void trace_begin(struct run *r, struct trace *t)
         r->tracer->max_events = max_i64(events / r->ndevices, 1);
         r->tracer->max_hops = 2 * max_i64(hops / r->ndevices, 1); /* each has two ends */
     }
-    for (int64_t d = 0; d < r->ndevices; d++)
-        r->devices[d].turn = ARENA_ARRAY(&r->arena, uint32_t, module_ninstrs(r->plan->m) + 1);
+    for (int64_t d = 0; d < r->ndevices; d++) {
+        struct device *dev = &r->devices[d];
+        dev->turn = ARENA_ARRAY(&r->arena, uint32_t, module_ninstrs(r->plan->m) + 1);
+        if (!r->tracer)
+            continue;
+        dev->due = ARENA_ARRAY(&r->arena, int64_t, module_ninstrs(r->plan->m) + 1);
+        dev->due_at = ARENA_ARRAY(&r->arena, struct meeting *, module_ninstrs(r->plan->m) + 1);
+    }
 }
 
 static int by_time(const void *a, const void *b)
@@ -255,15 +313,27 @@ static void take_meetings(struct run *r, struct trace *t)
     t->nmeetings = n;
 }
 
+/* A flight is logged when its meeting is over, which may be behind what the device did meanwhile. */
+static int by_start(const void *a, const void *b)
+{
+    const struct trace_event *x = a, *y = b;
+    const int64_t p[] = { x->start, x->kind != TRACE_FLIGHT, x->end, x->instr.i, x->turn },
+                  q[] = { y->start, y->kind != TRACE_FLIGHT, y->end, y->instr.i, y->turn };
+    for (size_t k = 0; k < COUNTOF(p); k++)
+        if (p[k] != q[k])
+            return p[k] < q[k] ? -1 : 1;
+    return 0;
+}
+
 static void take_events(struct run *r, struct trace *t)
 {
     int64_t *first = ARENA_ARRAY(&t->arena, int64_t, r->ndevices + 1);
-    int64_t *ticks[3];
-    for (int k = 0; k < 3; k++)
+    int64_t *ticks[4];
+    for (int k = 0; k < 4; k++)
         ticks[k] = ARENA_ARRAY(&t->arena, int64_t, r->ndevices + 1);
     for (int64_t d = 0; d < r->ndevices; d++) {
         t->nevents += r->devices[d].log.n;
-        t->ticks = max_i64(t->ticks, r->devices[d].clock);
+        t->ticks = max_i64(t->ticks, max_i64(r->devices[d].clock, r->devices[d].wire));
     }
     t->events = ARENA_ARRAY(&t->arena, struct trace_event, t->nevents + 1);
     int64_t at = 0;
@@ -275,9 +345,12 @@ static void take_events(struct run *r, struct trace *t)
             if (dev->log.v[k].at)
                 t->events[at].meeting = dev->log.v[k].at->index;
         }
+        if (dev->flew)
+            qsort(t->events + first[d], (size_t)(at - first[d]), sizeof *t->events, by_start);
         ticks[0][d] = dev->ticks[TRACE_COMPUTE];
         ticks[1][d] = dev->ticks[TRACE_COLLECTIVE];
         ticks[2][d] = dev->ticks[TRACE_WAIT] + t->ticks - dev->clock;
+        ticks[3][d] = dev->ticks[TRACE_FLIGHT] - dev->overrun;
         t->truncated |= dev->log_cut;
     }
     first[r->ndevices] = at;
@@ -285,6 +358,7 @@ static void take_events(struct run *r, struct trace *t)
     t->computing = ticks[0];
     t->collective = ticks[1];
     t->waiting = ticks[2];
+    t->overlapped = ticks[3];
 }
 
 void trace_end(struct run *r, struct trace *t)

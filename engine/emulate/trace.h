@@ -9,7 +9,9 @@
  *     a hop      1 + bytes / 64, when the sender has the chunk and both ends are free
  *
  * (quotients rounded up). A device comes to a collective when its own steps are done, may wait
- * there for the others, between its hops too, and goes on when its last hop has ended.
+ * there for the others, between its hops too, and goes on when its last hop has ended. From the
+ * -start of an asynchronous pair it goes on at once, and waits at the -done for what is not there
+ * yet; collectives of one device follow each other on its links.
  */
 #ifndef GSPMD_EMULATE_TRACE_H
 #define GSPMD_EMULATE_TRACE_H
@@ -36,7 +38,9 @@ enum trace_kind {
     TRACE_COMPUTE,    /* a kernel */
     TRACE_COLLECTIVE, /* hops that the device has a part in, those without a gap as one */
     TRACE_WAIT,       /* at a collective, for others; or held up (inject) */
-    TRACE_KILLED      /* the device ended here (inject kill); end == start */
+    TRACE_KILLED,     /* the device ended here (inject kill); end == start */
+    TRACE_FLIGHT      /* an asynchronous collective, from its -start until the device's last hop has
+                         ended; the device goes on meanwhile, its -done is a WAIT if it comes early */
 };
 const char *trace_kind_name(enum trace_kind k);
 
@@ -92,6 +96,7 @@ struct trace {
     const int64_t *first_event;  /* [ndevices + 1] */
     const int64_t *computing;    /* [ndevices] ticks in kernels */
     const int64_t *collective;   /* [ndevices] ticks in collectives */
+    const int64_t *overlapped;   /* [ndevices] ticks of flights that it did not wait for */
     const int64_t *waiting;      /* [ndevices] ticks waited for others, and from its own end to
                                     the end of the run */
     int64_t nmeetings;

@@ -439,14 +439,16 @@ static instr_id float_fold(const struct module *m)
 static bool decide_by_floats(struct verifying *v)
 {
     const struct module *m = v->p->module;
-    instr_id fold = v->out->equal || v->each ? (instr_id){ 0 } : float_fold(m);
-    if (!fold.i)
+    bool asked = !v->out->equal && !v->each, pieces = asked && v->p->split_fft;
+    instr_id fold = asked && !pieces ? float_fold(m) : (instr_id){ 0 };
+    if (!fold.i && !pieces)
         return true;
     struct verify_result again = { .arena = v->out->arena, .devices = v->out->devices, .seed = v->out->seed };
     *v->out = again;
     const struct instr *i = instr_at(m, fold);
-    v->out->mode_reason = arena_printf(&v->out->arena, "the function of %s %s can be regrouped for floats only",
-                                       op_name((enum op_kind)i->op), name_text(m->ir, i->name));
+    v->out->mode_reason = pieces ? "a transform is put together from smaller ones: for floats only (S-167)"
+                                 : arena_printf(&v->out->arena, "the function of %s %s can be regrouped for floats only",
+                                                op_name((enum op_kind)i->op), name_text(m->ir, i->name));
     v->mode = RUN_FLOAT;
     bool endless;
     return verify_mode(v, &endless);

@@ -137,8 +137,33 @@ int main(void)
     bandwidth("maximum s32", 3 * bytes, per_turn("", "s32[4194304]", "r = s32[4194304] maximum(x, y)", 1, 1), memory);
     bandwidth("multiply bf16", 1.5 * bytes, per_turn("", "bf16[4194304]", "r = bf16[4194304] multiply(x, y)", 1, 1), memory);
     bandwidth("exponential f32", 2 * bytes, per_turn("", "f32[4194304]", "r = f32[4194304] exponential(x)", 1, 1), memory);
+    bandwidth("tanh f32", 2 * bytes, per_turn("", "f32[4194304]", "r = f32[4194304] tanh(x)", 1, 1), memory);
     bandwidth("transpose f32[2048,2048]", 2 * bytes,
               per_turn("", "f32[2048,2048]", "r = f32[2048,2048] transpose(x), dimensions={1,0}", 1, 1), memory);
+    bandwidth("transpose f32[2000,2000]", 2 * 16e6,
+              per_turn("", "f32[2000,2000]", "r = f32[2000,2000] transpose(x), dimensions={1,0}", 1, 1), memory);
+    bandwidth("sums of rows f32[2048,2048], spread", 2 * bytes,
+              per_turn(add, "f32[2048,2048]",
+                       "k = f32[] constant(0)\n s = f32[2048] reduce(x, k), dimensions={1}, to_apply=add\n"
+                       " r = f32[2048,2048] broadcast(s), dimensions={0}",
+                       1, 1),
+              memory);
+    bandwidth("chain of 8 f32 (2 in, 1 out)", 3 * bytes,
+              per_turn("", "f32[4194304]",
+                       "k = f32[] constant(0.5)\n h = f32[4194304] broadcast(k), dimensions={}\n"
+                       " a = f32[4194304] multiply(x, h)\n b = f32[4194304] add(a, y)\n c = f32[4194304] maximum(b, h)\n"
+                       " e = f32[4194304] multiply(c, c)\n f = f32[4194304] subtract(e, x)\n g = f32[4194304] abs(f)\n"
+                       " l = f32[4194304] minimum(g, y)\n r = f32[4194304] add(l, a)",
+                       1, 1),
+              memory);
+    bandwidth("chain of 8 bf16 (2 in, 1 out)", 1.5 * bytes,
+              per_turn("", "bf16[4194304]",
+                       "k = bf16[] constant(0.5)\n h = bf16[4194304] broadcast(k), dimensions={}\n"
+                       " a = bf16[4194304] multiply(x, h)\n b = bf16[4194304] add(a, y)\n c = bf16[4194304] maximum(b, h)\n"
+                       " e = bf16[4194304] multiply(c, c)\n f = bf16[4194304] subtract(e, x)\n g = bf16[4194304] abs(f)\n"
+                       " l = bf16[4194304] minimum(g, y)\n r = bf16[4194304] add(l, a)",
+                       1, 1),
+              memory);
     printf("collectives on 8 devices, 2 MiB each, bytes that must be read and written once, two workers:\n");
     bandwidth("all-reduce", 9 * bytes / 8,
               per_turn(add, "f32[524288]",

@@ -4,8 +4,9 @@
     readers.py GSPMD FILES...     .hlo, .mlir, .gz
 
 Ours is `load` (read, resolve, verify, look for what was partitioned); theirs is the parse call alone, in
-the Python of an installed jaxlib (below GSPMD_ORACLE_VENV, default ~/.cache/gspmd-oracle; without one this
-says so and ends). Best of five each. A line a file: size, ours, theirs, ratio.
+the Python of an installed jaxlib (below GSPMD_ORACLE_VENV, default ~/.cache/gspmd-oracle; without one theirs
+is left out). Best of five each. A line a file: size, ours, theirs, ratio; and how much memory our process
+takes at its peak for one `load`, beyond what it takes to start, in multiples of the text (which it holds).
 """
 import gzip
 import os
@@ -57,33 +58,47 @@ def unpacked(path, folder):
     return out
 
 
+def peak(gspmd, script):
+    """Peak memory of one process, in bytes."""
+    child = subprocess.Popen([gspmd, "-q", "-n", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, _, used = os.wait4(child.pid, 0)
+    child.returncode = 0
+    return used.ru_maxrss * 1024
+
+
 def main():
     gspmd, files = sys.argv[1], [pathlib.Path(f) for f in sys.argv[2:]]
     python = venv()
-    if python is None or not files:
-        print("readers: no jaxlib is installed to compare with: skipped")
-        return
+    if python is None:
+        print("readers: no jaxlib is installed to compare with")
     with tempfile.TemporaryDirectory() as work:
         files = [unpacked(f, pathlib.Path(work)) for f in files]
         theirs = {}
-        for line in subprocess.run([python, "-c", THEIRS, *map(str, files)], capture_output=True, text=True,
-                                   env=dict(os.environ, JAX_PLATFORMS="cpu")).stdout.splitlines():
+        said = subprocess.run([python, "-c", THEIRS, *map(str, files)], capture_output=True, text=True,
+                              env=dict(os.environ, JAX_PLATFORMS="cpu")).stdout if python else ""
+        for line in said.splitlines():
             path, ms = line.rsplit(" ", 1)
             theirs[path] = float(ms)
-        print(f"{'file':<44} {'MB':>6} {'ours ms':>9} {'theirs ms':>10} {'ratio':>6}")
-        worst = 1e9
+        print(f"{'file':<44} {'MB':>6} {'ours ms':>9} {'theirs ms':>10} {'ratio':>6} {'memory':>7}")
+        worst, most = 1e9, 0
+        start = peak(gspmd, "quit")
         for f in files:
             script = "; ".join([f"time load '{f}'"] * 5)
             said = subprocess.run([gspmd, "-q", "-n", "-c", script], capture_output=True, text=True)
             ours = min((float(x) for x in re.findall(r"note: ([\d.]+) ms", said.stderr + said.stdout)), default=None)
-            if ours is None or str(f) not in theirs:
-                print(f"{f.name:<44} not read by {'us' if ours is None else 'them'}")
+            if ours is None:
+                print(f"{f.name:<44} not read by us")
                 continue
-            ratio = theirs[str(f)] / ours
-            worst = min(worst, ratio)
-            print(f"{f.name:<44} {f.stat().st_size / 1e6:6.2f} {ours:9.2f} {theirs[str(f)]:10.2f} {ratio:6.1f}")
+            size = f.stat().st_size
+            memory = (peak(gspmd, f"load '{f}'") - start) / size
+            most = max(most, memory) if size > 4e6 else most
+            ratio = theirs[str(f)] / ours if str(f) in theirs else None
+            worst = min(worst, ratio) if ratio else worst
+            said = f"{theirs[str(f)]:10.2f} {ratio:6.1f}" if ratio else f"{'-':>10} {'-':>6}"
+            print(f"{f.name:<44} {size / 1e6:6.2f} {ours:9.2f} {said} {memory:6.2f}x")
         if worst < 1e9:
             print(f"smallest ratio {worst:.1f} (bar 5)")
+        print(f"most memory {most:.2f} times the text, of files beyond 4 MB (bar 3)")
 
 
 main()

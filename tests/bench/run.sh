@@ -45,6 +45,7 @@ echo "sweep of 1,024 strategies of 4,668 instructions (bar 10 s on two idle core
     times | sed -n '2s/^/  processor time of both: /p'
 )
 "$build/bench_kernels"
+sh "$(dirname "$0")/pictures.sh" "$build" "$2"
 # text to numbers, beside XLA's compile and run, where XLA is
 python3 tests/bench/text_to_numbers.py "$build/gspmd" "$2"
 exec "$build/bench" --planner models/transformer_layer.hlo \

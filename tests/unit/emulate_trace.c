@@ -282,6 +282,125 @@ static void pipelines_idle_as_the_formula_says(void **state)
     }
 }
 
+/* ---- asynchronous pairs -------------------------------------------------------------------------
+ */
+
+/* A gather, then `work` products, then what was gathered is used; as a pair or in one. */
+static const char *pair_text(struct arena *a, int form, int work)
+{
+    static const char *const groups = "replica_groups={{0,1,2,3}}";
+    struct str s = STR_IN(a);
+    str_addf(&s, "HloModule m, num_partitions=4\n" ADDER
+                 "wrapped { p = f32[64,64] parameter(0)\n ROOT g = f32[64,64] all-to-all(p), channel_id=1, "
+                 "dimensions={0}, %s }\n"
+                 "ENTRY e {\n u = u32[] partition-id()\n i = f32[] convert(u)\n"
+                 "v = f32[64,64] broadcast(i), dimensions={}\n w0 = f32[64,64] parameter(0)\n",
+             groups);
+    switch (form) {
+    case 0: str_addf(&s, "g = f32[256,64] all-gather(v), channel_id=1, dimensions={0}, use_global_device_ids=true, %s\n", groups); break;
+    case 1:
+        str_addf(&s, "h = (f32[64,64], f32[256,64]) all-gather-start(v), channel_id=1, dimensions={0}, "
+                     "use_global_device_ids=true, %s\n",
+                 groups);
+        break;
+    case 2: str_addf(&s, "g = f32[64,64] all-reduce(v), channel_id=1, to_apply=add, use_global_device_ids=true, %s\n", groups); break;
+    case 3: str_addf(&s, "h = f32[64,64] all-reduce-start(v), channel_id=1, to_apply=add, use_global_device_ids=true, %s\n", groups); break;
+    case 4: str_addf(&s, "g = f32[64,64] collective-permute(v), channel_id=1, source_target_pairs={{0,1},{1,2},{2,3},{3,0}}\n"); break;
+    case 5:
+        str_addf(&s, "h = (f32[64,64], f32[64,64], u32[], u32[]) collective-permute-start(v), channel_id=1, "
+                     "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}\n");
+        break;
+    case 6: str_addf(&s, "g = f32[64,64] all-to-all(v), channel_id=1, dimensions={0}, %s\n", groups); break;
+    default: str_addf(&s, "h = ((f32[64,64]), f32[64,64], u32[]) async-start(v), calls=wrapped\n");
+    }
+    for (int k = 1; k <= work; k++)
+        str_addf(&s, "w%d = f32[64,64] dot(w%d, w%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n", k, k - 1, k - 1);
+    static const char *const done[] = { "all-gather-done", "all-reduce-done", "collective-permute-done", "async-done" };
+    const char *shape = form < 2 ? "f32[256,64]" : "f32[64,64]";
+    if (form % 2)
+        str_addf(&s, "g = %s %s(h)%s\n", shape, done[form / 2], form == 7 ? ", calls=wrapped" : "");
+    str_addf(&s, "ROOT r = (%s, f32[64,64]) tuple(g, w%d)\n}\n", shape, work);
+    return str_text(&s);
+}
+
+static void pairs_overlap_with_what_stands_between(void **state)
+{
+    (void)state;
+    for (int form = 1; form < 8; form += 2)
+        for (int work = 0; work <= 24; work += 24) {
+            struct arena a = { 0 };
+            struct trace t = { 0 }, whole = { 0 };
+            struct ran x = run_text(pair_text(&a, form, work), (struct run_options){ .ndevices = 4, .trace = &t });
+            struct ran y = run_text(pair_text(&a, form - 1, work), (struct run_options){ .ndevices = 4, .trace = &whole });
+            if (!x.ok || !y.ok)
+                fail_msg("form %d: %s%s", form, first_error(x.d), first_error(y.d));
+            assert_int_equal(x.r.hash, y.r.hash);
+            int64_t flights = 0, waits = 0;
+            for (int64_t k = 0; k < t.nevents; k++) {
+                const struct trace_event *e = &t.events[k];
+                assert_true(k == t.first_event[e->device] || e->start >= t.events[k - 1].start);
+                assert_true(e->kind != TRACE_COLLECTIVE);
+                if (e->kind == TRACE_WAIT && e->end > e->start) {
+                    assert_non_null(strstr(op_name((enum op_kind)instr_at(t.module, e->instr)->op), "-done"));
+                    assert_int_equal(e->meeting, 0);
+                    waits++;
+                }
+                if (e->kind != TRACE_FLIGHT)
+                    continue;
+                flights++;
+                assert_int_equal(e->meeting, 0);
+                assert_true(e->end > e->start && e->end <= t.meetings[0].end);
+            }
+            assert_int_equal(flights, 4);
+            assert_int_equal(whole.nhops, t.nhops);
+            if (work) { /* hidden behind the products: nobody waits, and the run is shorter by that much */
+                assert_int_equal(waits, 0);
+                assert_true(t.ticks < whole.ticks);
+                assert_int_equal(whole.ticks - t.ticks, whole.meetings[0].end - whole.meetings[0].start);
+            } else {
+                assert_int_equal(waits, 4);
+                assert_int_equal(t.ticks, whole.ticks);
+            }
+            for (int64_t d = 0; d < 4; d++) {
+                const struct trace_event *e = &t.events[t.first_event[d]];
+                while (e->kind != TRACE_FLIGHT)
+                    e++;
+                assert_int_equal(t.overlapped[d], work ? e->end - e->start : 0);
+                assert_int_equal(whole.overlapped[d], 0);
+                assert_int_equal(t.computing[d] + t.collective[d] + t.waiting[d], t.ticks);
+            }
+            trace_free(&t);
+            trace_free(&whole);
+            ran_free(&x);
+            ran_free(&y);
+            arena_free(&a);
+        }
+}
+
+/* Two flights share a device's links: the second one's hops come behind the first one's. */
+static void flights_follow_each_other(void **state)
+{
+    (void)state;
+    const char *text = "HloModule m, num_partitions=2\n" ADDER
+                       "ENTRY e {\n v = f32[512] parameter(0)\n"
+                       "a = f32[512] all-reduce-start(v), channel_id=1, to_apply=add, replica_groups={{0,1}}, use_global_device_ids=true\n"
+                       "b = f32[512] all-reduce-start(v), channel_id=2, to_apply=add, replica_groups={{0,1}}, use_global_device_ids=true\n"
+                       "c = f32[512] all-reduce-done(a)\n d = f32[512] all-reduce-done(b)\n ROOT r = f32[512] add(c, d)\n}\n";
+    struct trace t = { 0 };
+    struct ran x = run_text(text, (struct run_options){ .ndevices = 2, .trace = &t });
+    assert_true(x.ok);
+    assert_int_equal(t.nmeetings, 2);
+    int64_t first_ends = 0;
+    for (int64_t h = 0; h < t.nhops; h++)
+        if (t.hops[h].meeting == 0)
+            first_ends = max_i64(first_ends, t.hops[h].end);
+    for (int64_t h = 0; h < t.nhops; h++)
+        if (t.hops[h].meeting == 1)
+            assert_true(t.hops[h].start >= first_ends);
+    trace_free(&t);
+    ran_free(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +410,8 @@ int main(void)
         cmocka_unit_test(the_record_does_not_depend_on_workers),
         cmocka_unit_test(a_full_record_says_so),
         cmocka_unit_test(pipelines_idle_as_the_formula_says),
+        cmocka_unit_test(pairs_overlap_with_what_stands_between),
+        cmocka_unit_test(flights_follow_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,39 @@ static void compact_on_many_devices(void **state)
     whole_free(&w);
 }
 
+/* Bytes that XLA of January 2025 sends for them. */
+static void as_many_bytes_as_xla(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t bytes;
+        const char *text;
+    } cases[] = {
+        /* groups of features: inside the groups of devices that share one, kernel and lhs are gathered */
+        { 88, "HloModule m, num_partitions=4\n\nENTRY e {\n"
+              "  l = f32[2,4,4] parameter(0), sharding={devices=[1,2,2]<=[4]}\n"
+              "  k = f32[4,2,3] parameter(1), sharding={devices=[1,2,2]<=[4]}\n"
+              "  c = f32[1,4,2] convolution(l, k), window={size=3 stride=2 pad=0_0}, "
+              "dim_labels=bf0_oi0->0fb, feature_group_count=2\n"
+              "  z = f32[1,4,1] parameter(2), sharding={replicated}\n"
+              "  ROOT y = f32[1,4,3] concatenate(c, z), dimensions={2}, sharding={devices=[1,2,2]<=[4]}\n}\n" },
+        /* a reversed kernel: its padding goes to the front before it moves, while its shards are small */
+        { 296, "HloModule m, num_partitions=4\n\nENTRY e {\n"
+               "  l = f32[5,1,4] parameter(0), sharding={devices=[2,2,1]2,0,3,1}\n"
+               "  k = f32[4,3,1] parameter(1), sharding={devices=[2,2,1]<=[4]}\n"
+               "  ROOT y = f32[2,4,4] convolution(l, k), window={size=3 stride=3 pad=1_1 rhs_reversal=1}, "
+               "dim_labels=0fb_o0i->0fb\n}\n" },
+    };
+    for (size_t k = 0; k < COUNTOF(cases); k++) {
+        struct whole w = whole_of(cases[k].text, NULL);
+        const char *why = whole_differs(&w, RUN_RING);
+        if (why)
+            fail_msg("%s\n%s", why, cases[k].text);
+        assert_int_equal(w.bytes, cases[k].bytes);
+        whole_free(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +359,7 @@ int main(void)
         cmocka_unit_test(convolutions_of_two_tiled_operands),
         cmocka_unit_test(halos_on_the_kernel),
         cmocka_unit_test(reduce_windows),
+        cmocka_unit_test(as_many_bytes_as_xla),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
