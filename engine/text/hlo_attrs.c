@@ -25,7 +25,7 @@ static bool keep_ints(struct hlo *r, struct attr *a)
     if (r->ints.n > UINT32_MAX)
         return FAIL(r, r->p, 1, "this list is too long");
     a->n = (uint32_t)r->ints.n;
-    a->ints = arena_copy(&r->m->arena, r->ints.v, r->ints.n, sizeof(int64_t));
+    a->ints = share_ints(&r->share, r->ints.v, r->ints.n);
     return true;
 }
 
@@ -138,7 +138,7 @@ static const char *find_size(const char *p)
     return NULL;
 }
 
-static bool read_window(struct hlo *r, struct attr *a)
+static bool window_value(struct hlo *r, struct attr *a)
 {
     if (!hlo_want(r, '{', "'{'"))
         return false;
@@ -181,6 +181,33 @@ static bool read_window(struct hlo *r, struct attr *a)
     return true;
 }
 
+/* What many instructions say in the same words is read once. stop: behind the text; NULL: not known. */
+static bool read_once(struct hlo *r, struct attr *a, const char *stop, bool (*read)(struct hlo *, struct attr *))
+{
+    bool hit = false;
+    const char *from = r->p;
+    struct cached *e = stop ? hlo_cached(r->windows, VALUE_CACHE, from, (size_t)(stop - from), &hit) : NULL;
+    if (hit) {
+        a->window = e->value;
+        r->p = stop;
+        return true;
+    }
+    if (e)
+        e->text = NULL;
+    if (!read(r, a))
+        return false;
+    if (e && r->p == stop) {
+        e->text = from;
+        e->value = a->window;
+    }
+    return true;
+}
+
+static bool read_window(struct hlo *r, struct attr *a)
+{
+    return read_once(r, a, *r->p == '{' ? hlo_balanced(r->p, r->end) : NULL, window_value);
+}
+
 /* ---- dim_labels=b01f_01io->b01f -------------------------------------------------------------- */
 
 enum { MAX_SPATIAL = 12 };
@@ -220,7 +247,7 @@ static bool conv_labels(struct hlo *r, const char *letters, int *first, int *sec
     return true;
 }
 
-static bool read_conv(struct hlo *r, struct attr *a)
+static bool conv_value(struct hlo *r, struct attr *a)
 {
     struct conv_dims *c = ARENA_NEW(&r->m->arena, struct conv_dims);
     const char *from = r->p;
@@ -240,6 +267,14 @@ static bool read_conv(struct hlo *r, struct attr *a)
     c->nspatial = lhs;
     a->conv = c;
     return true;
+}
+
+static bool read_conv(struct hlo *r, struct attr *a)
+{
+    const char *q = r->p;
+    while (is_word(*q) || *q == '>' || *q == '?')
+        q++;
+    return read_once(r, a, q > r->p ? q : NULL, conv_value);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -370,6 +405,8 @@ static bool enclosed(struct hlo *r, const char **text, uint32_t *len)
     const char *stop = hlo_balanced(r->p, r->end);
     if (!stop)
         return hlo_unclosed(r, r->p);
+    if (hlo_runs_over(r->p, stop))
+        return FAIL(r, r->p, 1, "this '%c' is never closed: the computation's '}' follows", *r->p);
     *text = r->p + 1;
     *len = (uint32_t)(stop - r->p - 2);
     r->p = stop;
@@ -586,7 +623,8 @@ bool hlo_attr(struct hlo *r, enum op_kind op)
     for (int64_t i = 0; k && i < r->attrs.n; i++)
         if (r->attrs.v[i].key == k)
             return given_twice(r, key, n);
-    if (!read_value(r, &a))
+    const char *from = r->p;
+    if (!read_value(r, &a) || !hlo_check_words(r, k, from))
         return false;
     if (!k) {
         a.text = key;

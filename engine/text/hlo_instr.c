@@ -131,11 +131,8 @@ static bool find_name(struct hlo *r, const char *name, size_t n, instr_id *out)
         }
     }
     uint32_t id = intern_find(&r->c->names, name, n);
-    if (id && id < r->ndefs && r->defs[id].comp == r->comp.i) {
-        out->i = r->defs[id].instr;
-        return true;
-    }
-    return false;
+    out->i = id && id < r->ndefs ? r->defs[id] : 0;
+    return out->i && instr_at(r->m, *out)->comp.i == r->comp.i;
 }
 
 bool hlo_operand_name(struct hlo *r, instr_id *out)
@@ -159,14 +156,14 @@ static void define(struct hlo *r, name_id name, instr_id id)
         uint32_t n = r->ndefs ? r->ndefs * 2 : 4096;
         while (n <= name.i)
             n *= 2;
-        struct definition *v = ARENA_ARRAY(&r->tmp, struct definition, n);
+        uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, n);
         if (r->ndefs)
             memcpy(v, r->defs, r->ndefs * sizeof *v);
         arena_give_back(&r->tmp, r->defs, r->ndefs, sizeof *v);
         r->defs = v;
         r->ndefs = n;
     }
-    r->defs[name.i] = (struct definition){ r->comp.i, id.i };
+    r->defs[name.i] = id.i;
     struct span at = instr_at(r->m, id)->at;
     uint32_t hash = word_hash(r->base + at.off, at.len);
     r->recent[hash & (RECENT - 1)] = (struct recent){ hash, at.off, r->comp.i, id.i };
@@ -216,7 +213,9 @@ static bool read_opcode(struct hlo *r, struct instr *in)
         op = async_sugar(r, p, n);
         if (!op)
             return unknown_opcode(r, p, n);
-        in->opcode_text = name_text(r->c, name_put(r->c, p, n));
+        struct attr a = { .key = ATTR_OPCODE_TEXT, .type = ATTR_TYPE_IDENT };
+        a.name = name_put(r->c, p, n);
+        vec_push(&r->tmp, &r->attrs, a);
     }
     in->op = (uint16_t)op;
     r->p += n;
@@ -228,12 +227,13 @@ static bool read_opcode(struct hlo *r, struct instr *in)
 /* `x`, `%x`, `f32[8]{0} %x`, `(f32[2], s32[]) %t`. */
 static bool read_operand(struct hlo *r, const char *defining, instr_id *out)
 {
-    const char *p = r->p;
-    size_t n = word_len(p);
+    const char *p = r->p, *typed = p;
+    size_t n = word_len(p), ntyped = 0;
+    shape_id shape = { 0 };
     if (*p == '(' || (n && p[n] == '[')) {
-        shape_id shape;
         if (!hlo_shape(r, &shape))
             return false;
+        ntyped = (size_t)(r->p - typed);
         r->m->print_style |= STYLE_OPERAND_SHAPES;
         if (r->p[-1] == '}')
             r->m->text_features |= TEXT_OPERAND_LAYOUTS;
@@ -249,7 +249,15 @@ static bool read_operand(struct hlo *r, const char *defining, instr_id *out)
     if (n == 0)
         return hlo_expected(r, "the name of an operand");
     r->p += n;
-    return find_name(r, p, n, out) || unknown_name(r, p, n, defining);
+    if (!find_name(r, p, n, out))
+        return unknown_name(r, p, n, defining);
+    shape_id is = instr_at(r->m, *out)->shape;
+    if (!shape.i || !is.i || shape_same(r->c, shape, is))
+        return true;
+    struct str t = STR_IN(&r->tmp);
+    shape_print(r->c, is, false, &t);
+    return FAIL(r, typed, ntyped, "'%.*s' is a %s where it is defined, not a %.*s", (int)n, p, str_text(&t),
+                (int)min_i64((int64_t)ntyped, 80), typed);
 }
 
 static bool read_operands(struct hlo *r, const char *defining)
@@ -380,13 +388,15 @@ static bool keep(struct hlo *r, struct instr *in)
     struct arena *a = &r->m->arena;
     in->noperands = (uint32_t)r->operands.n;
     if (r->operands.n)
-        in->operands = arena_copy(a, r->operands.v, r->operands.n, sizeof *r->operands.v);
+        in->operands = arena_pack(a, r->operands.v, r->operands.n, sizeof *r->operands.v);
     if (r->attrs.n > UINT8_MAX)
         return FAIL(r, r->base + in->at.off, in->at.len, "more than %d attributes", UINT8_MAX);
     in->nattrs = (uint8_t)r->attrs.n;
     order_attrs(r, r->first_pending);
-    if (r->attrs.n)
+    if (r->pending.n > r->first_pending) /* will be written to */
         in->attrs = arena_copy(a, r->attrs.v, r->attrs.n, sizeof *r->attrs.v);
+    else
+        in->attrs = share_attrs(&r->share, r->attrs.v, r->attrs.n);
     in->metadata = r->found.metadata;
     in->metadata_len = r->found.metadata_len;
     in->frontend = r->found.frontend;
@@ -490,21 +500,19 @@ static void prefetch_name(const struct hlo *r, const char *name, size_t n)
 {
     const struct intern *t = &r->c->names;
     if (t->cap)
-        __builtin_prefetch(&t->slots[(int64_t)(uint32_t)hash_bytes(name, n, 1) & (t->cap - 1)]);
+        __builtin_prefetch(&t->slots[(int64_t)intern_hash(name, n) & (t->cap - 1)]);
 }
 
 /* Interns the name and defines it. */
 static bool name_it(struct hlo *r, const struct left *l, struct instr *in, instr_id id)
 {
     in->name = name_put(r->c, l->name, l->n);
-    struct definition before = { 0, 0 };
-    if (in->name.i < r->ndefs)
-        before = r->defs[in->name.i];
+    instr_id before = { in->name.i < r->ndefs ? r->defs[in->name.i] : 0 };
     define(r, in->name, id);
-    if (before.comp != r->comp.i)
+    if (!before.i || instr_at(r->m, before)->comp.i != r->comp.i)
         return true;
     int line, column;
-    source_place(r->src, instr_at(r->m, (instr_id){ before.instr })->at.off, &line, &column);
+    source_place(r->src, instr_at(r->m, before)->at.off, &line, &column);
     return FAIL(r, l->name, l->n, "'%.*s' is defined twice: already on line %d", (int)l->n, l->name,
                 line);
 }

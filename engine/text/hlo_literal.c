@@ -62,6 +62,15 @@ static bool int_element(struct hlo *r, enum dtype t, void *out)
 static bool pred_element(struct hlo *r, void *out)
 {
     bool b;
+    const char *p = r->p + (*r->p == '-');
+    size_t n = word_len(p), digits = 0;
+    while (digits < n && is_digit(p[digits]))
+        digits++;
+    if (n && digits == n) { /* any number but 0 is true */
+        *(uint8_t *)out = strspn(p, "0") < n;
+        r->p = p + n;
+        return true;
+    }
     if (!hlo_bool(r, &b))
         return false;
     *(uint8_t *)out = b;
@@ -82,6 +91,8 @@ static bool number(struct hlo *r, enum dtype t, double *v)
     if (stop == from || stop > r->end || is_word(*stop))
         return hlo_expected(r, "a number");
     r->p = stop;
+    if (isinf(*v) && !memchr(from, 'i', (size_t)(stop - from)) && !memchr(from, 'I', (size_t)(stop - from)))
+        return out_of_range(r, from, (size_t)(stop - from), t);
     return true;
 }
 
@@ -108,6 +119,7 @@ static bool complex_element(struct hlo *r, enum dtype t, void *out)
 static bool element(struct hlo *r, enum dtype t, void *out)
 {
     double v;
+    const char *from = r->p;
     switch (dtype_kind(t)) {
     case DTYPE_KIND_PRED: return pred_element(r, out);
     case DTYPE_KIND_SIGNED:
@@ -117,6 +129,8 @@ static bool element(struct hlo *r, enum dtype t, void *out)
         if (!number(r, t, &v))
             return false;
         float_store(t, v, out);
+        if (isfinite(v) && !isfinite(float_load(t, out)))
+            return out_of_range(r, from, (size_t)(r->p - from), t);
         return true;
     case DTYPE_KIND_NONE: break;
     }
@@ -301,9 +315,30 @@ static bool read_tuple(struct hlo *r, shape_id shape, struct literal **out)
     }
 }
 
+/* Short constants repeat: `f32[] constant(0)`. The end of one at p; NULL: it is long, or not plain. */
+static const char *short_end(const char *p)
+{
+    const char *q = p;
+    while ((is_word(*q) || *q == '+') && q - p < 24)
+        q++;
+    return *q == ')' && q > p ? q : NULL;
+}
+
 bool hlo_literal(struct hlo *r, shape_id shape, const struct literal **out)
 {
-    const char *from = r->p;
+    const char *from = r->p, *stop = short_end(from);
+    struct cached *e = NULL;
+    bool hit = false;
+    if (stop) {
+        e = hlo_cached(r->literals, VALUE_CACHE, from, (size_t)(stop - from), &hit);
+        hit = hit && e->id == shape.i;
+        if (hit) {
+            *out = e->value;
+            r->p = stop;
+            return true;
+        }
+        e->text = NULL;
+    }
     const struct shape *s = shape_get(r->c, shape);
     struct literal *l;
     if (s->kind == SHAPE_TUPLE) {
@@ -323,5 +358,10 @@ bool hlo_literal(struct hlo *r, shape_id shape, const struct literal **out)
     l->text = from;
     l->len = (uint32_t)(r->p - from);
     *out = l;
+    if (e && r->p == stop) {
+        e->text = from;
+        e->id = shape.i;
+        e->value = l;
+    }
     return true;
 }

@@ -278,8 +278,8 @@ static void put_attrs_at(struct printer *p, const struct instr *i, enum place wh
 {
     for (int k = 0; k < i->nattrs; k++)
         if (place_of((enum attr_key)i->attrs[k].key) == where &&
-            !(i->op == OP_PARAMETER &&
-              i->attrs[k].key == ATTR_INDEX)) /* stands in the parentheses */
+            !(i->op == OP_PARAMETER && i->attrs[k].key == ATTR_INDEX) && /* stands in the parentheses */
+            i->attrs[k].key != ATTR_OPCODE_TEXT)
             put_attr(p, &i->attrs[k]);
 }
 
@@ -367,7 +367,7 @@ static void put_instr(struct printer *p, instr_id id)
     puts_(p, " = ");
     put_shape(p, i->shape, layouts(p));
     puts_(p, " ");
-    puts_(p, i->opcode_text ? i->opcode_text : op_name((enum op_kind)i->op));
+    puts_(p, instr_opcode_text(p->m, i));
     puts_(p, "(");
     put_arguments(p, i);
     puts_(p, ")");

@@ -133,6 +133,12 @@ bool hlo_unclosed(struct hlo *r, const char *at)
     return FAIL(r, at, 1, "unexpected end of file: this '%c' is never closed", *at);
 }
 
+/* A value whose brace is closed by that of its computation, at the start of a line, was never closed. */
+bool hlo_runs_over(const char *from, const char *stop)
+{
+    return stop[-1] == '}' && stop - from > 2 && stop[-2] == '\n';
+}
+
 bool hlo_raw_value(struct hlo *r, const char **text, uint32_t *len)
 {
     const char *from = r->p, *p = from;
@@ -144,6 +150,8 @@ bool hlo_raw_value(struct hlo *r, const char **text, uint32_t *len)
                 r->p = p;
                 return hlo_unclosed(r, p);
             }
+            if (hlo_runs_over(p, q))
+                return FAIL(r, p, 1, "this '%c' is never closed: the computation's '}' follows", c);
             p = q;
         } else if (c == ',' || c == '\n' || c == '\0' || c == '}' || c == ')' || c == ']') {
             break;
@@ -328,6 +336,11 @@ static bool read_header_attrs(struct hlo *r)
             return hlo_expected(r, "an attribute of the module, like num_partitions=8");
         r->p += n;
         struct header_attr a = { .key = name_put(r->c, key, n) };
+        for (int64_t i = 0; i < v.n; i++)
+            if (v.v[i].key.i == a.key.i)
+                return FAIL(r, key, n, "'%.*s' is given twice", (int)n, key);
+        if (!hlo_check_header_key(r, key, n))
+            return false;
         if (*r->p == '=') {
             r->p++;
             skip(r);
@@ -424,6 +437,11 @@ static bool skip_signature(struct hlo *r, struct computation *c)
 {
     const char *from = r->p;
     const char *p = from;
+    skip(r);
+    if (*r->p == '=')
+        return FAIL(r, r->p, 1, "an instruction outside of a computation: expected '{' or a signature behind the name");
+    if (r->p < r->end && *r->p != '{' && *r->p != '(')
+        return hlo_expected(r, "'{' or a signature, like (a: f32[8]) -> f32[8], behind the computation's name");
     for (; p < r->end; p++) {
         if (*p == '{' && !(p > from && p[-1] == ']'))
             break;
@@ -613,6 +631,8 @@ static bool read_computation(struct hlo *r)
     }
     if (n == 0)
         return hlo_expected(r, "a computation, like `ENTRY main {`");
+    if (same(r->p, n, "HloModule"))
+        return FAIL(r, r->p, n, "a second HloModule: one text is one module");
     const char *name = r->p;
     r->p += n;
     name_id id = name_put(r->c, name, n);
@@ -646,6 +666,8 @@ static bool read_computation(struct hlo *r)
         check_params(r, c, name, n);
     if (errors == r->nerrors)
         comp_finish(r->m, comp, r->root);
+    if (errors == r->nerrors)
+        (void)hlo_check_signature(r, c);
     read_closer(r, c);
     return true;
 }
@@ -748,6 +770,11 @@ static void read_module(struct hlo *r)
     resolve_pending(r);
     if (r->nerrors == 0)
         choose_entry(r);
+    const char *nul = r->nerrors ? NULL : memchr(r->base, '\0', (size_t)(r->end - r->base));
+    if (nul) /* in a comment or a quote */
+        FAIL(r, nul, 1, "NUL byte in the text");
+    if (r->nerrors == 0)
+        (void)hlo_check_header(r);
 }
 
 struct module *module_of_source(struct ir *c, struct source *src)
@@ -778,6 +805,7 @@ static bool read_into(struct module *m, struct tick *tick, struct diag *d)
     arena_open(&r->tmp);
     map_init(&r->comps, &r->tmp);
     fill_words(r);
+    r->share.arena = &m->arena;
     r->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     read_module(r);
     bool ok = r->nerrors == 0;

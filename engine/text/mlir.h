@@ -12,9 +12,12 @@
  *     mlir_dense.c  constants
  *     mlir_fold.c   the importer's simplifications
  *     mlir_lower.c  regions to computations; captured values
- *     mlir_emit.c   operations to instructions; mlir_nums.c: dimension numbers, windows, collectives
+ *     mlir_emit.c   operations to instructions; mlir_value.c: values, names, constants; mlir_words.c,
+ *                   mlir_nums.c: attributes; mlir_flow.c: loops, branches, calls
+ *     mlir_check.c  operations that nothing uses are checked, too
  *     mlir_chlo.c   chlo operations that HLO has no opcode for
- *     mlir_shard.c  shardings: mhlo.sharding, Shardy's attributes and operations
+ *     mlir_shard.c  shardings: mhlo.sharding; mlir_sdy.c: Shardy's attributes; mlir_shard_ops.c: its
+ *                   operations
  *     mlir_loc.c    locations to metadata
  */
 #ifndef GSPMD_TEXT_MLIR_H
@@ -23,6 +26,7 @@
 #include <string.h>
 
 #include "text/reader.h"
+#include "text/share.h"
 #include "text/text.h"
 
 /* An attribute as it stands in the text. Words without a key (compare's LT) have key "". */
@@ -73,17 +77,37 @@ struct mconst {
     uint32_t value;
 };
 
+/* There is one for every result: kept small. */
 struct mval {
     shape_id shape;
     uint32_t alias; /* replaced by this value; 0: not */
-    struct mop *def; /* NULL: argument of a region, constant */
+    union {
+        struct mop *op; /* that makes it; NULL: argument of a region */
+        const struct mconst *cst; /* is_cst */
+    } by;
     struct mregion *region;
-    const struct mconst *cst;
-    instr_id instr; /* in computation comp */
-    uint32_t comp;
     const char *name;
-    uint32_t nname;
-    bool used; /* by some operation of the text */
+    uint32_t nname : 30;
+    uint32_t used : 1; /* by some operation of the text */
+    uint32_t is_cst : 1;
+    instr_id instr; /* the newest, maybe of a computation that was built before */
+};
+
+static inline struct mop *mdef(const struct mval *x)
+{
+    return x->is_cst ? NULL : x->by.op;
+}
+static inline const struct mconst *mcst(const struct mval *x)
+{
+    return x->is_cst ? x->by.cst : NULL;
+}
+
+/* What an operation made by the reader is to become. */
+struct mraw {
+    const struct attr *attrs;
+    int nattrs;
+    sharding_id sharding;
+    const struct sharding_note *note;
 };
 
 struct mop {
@@ -91,6 +115,7 @@ struct mop {
     bool live, generic;
     bool keep; /* M_RAW: has an effect although nothing uses it */
     uint16_t hlo; /* enum op_kind */
+    uint16_t chunk; /* where it lies, in mlir.chunks */
     uint32_t noperands, nresults, nattrs, nregions;
     uint32_t result; /* the first; others follow */
     uint32_t nat;
@@ -99,21 +124,26 @@ struct mop {
     struct mregion **regions;
     const char *name, *sym, *loc; /* sym: callee, target, without @ */
     uint32_t nname, nsym, nloc;
-    int nraw;
+    comp_id applied; /* of `applies stablehlo.add` */
     const char *at; /* the result's or the operation's name in the text, of length nat */
     struct mop *next, *prev;
     struct mregion *block;
-    /* M_RAW */
-    const struct attr *raw; /* nraw of them */
-    sharding_id sharding; /* also of ops whose sharding was worked out while reading */
-    comp_id applied;      /* of `applies stablehlo.add` */
-    const struct sharding_note *note;
+    struct mraw *raw; /* M_RAW */
+};
+
+/* Operations, their operands and attributes lie in pieces of such sizes in the order of the text, and
+ * are given back in that order as they have become instructions: the text's tree and the module are
+ * never in memory as a whole together. */
+enum { MCHUNK_FIRST = 1 << 17, MCHUNK_LARGEST = 1 << 20 };
+struct mchunk {
+    char *mem;
+    size_t size;
+    uint32_t left; /* operations that are still needed */
 };
 
 struct mfunc {
     const char *name;
     uint32_t nname;
-    struct mop *op;
     struct mregion *body; /* NULL: only declared */
     struct mattr *arg_attrs, *res_attrs; /* dictionaries as text, one each; val NULL: none */
     const char **arg_locs;
@@ -178,11 +208,17 @@ struct mlir {
     int nerrors;
     bool stop;
 
+    VEC(struct mchunk) chunks;
+    size_t chunk_used; /* of the last */
+    int64_t released;  /* chunks given back, from the first */
+    bool lowering;
+
+    struct arena val_arena;
     struct paged vals; /* struct mval */
     struct mname *names;
     uint32_t nnames, capnames, func; /* func: number of the function being read */
-    uint32_t *numbered;              /* %12 -> value, with the function's number in numbered_func */
-    uint32_t *numbered_func, ncap;
+    uint32_t *numbered, ncap;        /* %12 -> value; below first_value: of a function that ended */
+    uint32_t first_value;            /* of the function being read */
 
     VEC(struct mframe) frames;
     VEC(struct mfunc *) funcs;
@@ -229,7 +265,13 @@ struct mlir {
     const struct mattr *remark; /* Shardy's words for the sharding read last that GSPMD has none for; NULL */
     uint32_t nmetadata, nfrontend;
     VEC(struct attr) out;
-    struct map used_names; /* computation and name -> taken */
+    uint32_t *named; /* by name_id: the newest instruction of that name */
+    uint32_t nnamed;
+    struct share share;
+    struct module *volatile *probe; /* mlir_check.c: where operations that nothing uses are tried out */
+    struct map probe_params;        /* shape -> a parameter of the probe */
+    bool probing;
+    VEC(uint32_t) shown; /* constants of the function that its text does not use */
     struct map emitted;    /* computation and constant -> value */
 };
 
@@ -325,6 +367,10 @@ void mlir_rename(struct mlir *r, uint32_t of, uint32_t v);
 struct mregion *mlir_open_region(struct mlir *r, struct mop *op);
 void mlir_append(struct mlir *r, struct mop *op);
 struct mop *mlir_op_new(struct mlir *r, enum mkind kind);
+/* Memory that lives as long as the operation that was made last, or is being made. */
+void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size);
+/* Nothing looks at the operation any more. */
+void mlir_op_done(struct mlir *r, const struct mop *op);
 uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region, shape_id shape);
 const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n);
 void mlir_fill_opnames(struct mlir *r);
@@ -378,11 +424,18 @@ bool mlir_group(struct mlir *r, struct mop *op);
 /* ---- lowering ---- */
 bool mlir_lower(struct mlir *r);
 bool mlir_emit(struct mlir *r, struct mop *op);
+/* An operation that becomes no instruction (nothing uses it, or it was folded away) is checked as the
+ * others are by the verifier. */
+bool mlir_check(struct mlir *r, struct mop *op);
+/* mlir_check.c, while r->probing: something of this shape; the computation of a region. */
+instr_id mprobe_value(struct mlir *r, shape_id shape);
+comp_id mprobe_comp(struct mlir *r, const struct mop *op, uint32_t k);
 /* mhlo.frontend_attributes of an argument's or result's dictionary, and r->remark. */
 void mlir_dict_frontend(struct mlir *r, const char *text, uint32_t len, struct instr *in);
 /* The computations of `applies stablehlo.add`: before the one that uses them is begun. */
 bool mlir_applied(struct mlir *r, struct mregion *g);
 bool mlir_chlo(struct mlir *r, struct mop *op, instr_id *out);
+struct attr mattr_ints(struct mlir *r, enum attr_key k, int n, const int64_t *v); /* shared */
 instr_id mvalue(struct mlir *r, uint32_t v); /* in the current computation */
 void mset(struct mlir *r, uint32_t v, instr_id i);
 instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const instr_id *operands,

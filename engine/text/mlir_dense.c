@@ -77,7 +77,7 @@ uint32_t mconst_value(struct mlir *r, shape_id shape, bool splat, const void *da
     uint64_t key = hash_bytes(data ? data : "", size, shape.i * 2u + splat), at;
     uint32_t v = 0;
     if (!elided && map_get(&r->constants, key, &at)) {
-        const struct mconst *k = mval(r, (uint32_t)at)->cst;
+        const struct mconst *k = mcst(mval(r, (uint32_t)at));
         if (k->shape.i == shape.i && k->splat == splat && !k->elided && memcmp(k->data, data, size) == 0)
             return (uint32_t)at;
     }
@@ -88,7 +88,8 @@ uint32_t mconst_value(struct mlir *r, shape_id shape, bool splat, const void *da
     k->data = size ? arena_copy(&r->tmp, data, (int64_t)size, 1) : NULL;
     v = mlir_value_new(r, NULL, NULL, shape);
     k->value = v;
-    mval(r, v)->cst = k;
+    mval(r, v)->by.cst = k;
+    mval(r, v)->is_cst = true;
     if (!elided)
         map_put(&r->constants, key, v);
     return v;
@@ -143,6 +144,11 @@ static bool one_number(struct mlir *r, const char **pp, const char *end, enum dt
     size_t used = parse_i64(p, (size_t)(end - p), &n);
     char next = used ? p[used] : '\0';
     if (used && next != '.' && next != 'e' && next != 'E' && dtype_kind(t) != DTYPE_KIND_FLOAT) {
+        int bits = dtype_kind(t) == DTYPE_KIND_COMPLEX ? 64 : dtype_bits(t);
+        int64_t low = dtype_kind(t) == DTYPE_KIND_SIGNED && bits < 64 ? -((int64_t)1 << (bits - 1)) : 0;
+        /* i8 has no sign: 255 is as good as -1 */
+        if (bits < 64 ? n < low || n >= (int64_t)1 << bits : dtype_kind(t) == DTYPE_KIND_UNSIGNED && n < 0)
+            return MFAIL(r, p, used, "%.*s does not fit in %s", (int)used, p, dtype_name(t));
         mstore(t, (double)n, n, out);
         *pp = p + used;
         return true;

@@ -18,14 +18,14 @@ void mreplace(struct mlir *r, struct mop *op, uint32_t k, uint32_t by)
 
 static const struct mconst *constant(const struct mlir *r, const struct mop *op, uint32_t k)
 {
-    const struct mconst *c = mval(r, mresolve(r, op->operands[k]))->cst;
+    const struct mconst *c = mcst(mval(r, mresolve(r, op->operands[k])));
     return c && !c->elided ? c : NULL;
 }
 
 static const struct mop *made_by(const struct mlir *r, const struct mop *op, uint32_t k, enum op_kind kind)
 {
     uint32_t v = mresolve(r, op->operands[k]);
-    const struct mop *d = mval(r, v)->def;
+    const struct mop *d = mdef(mval(r, v));
     return d && d->kind == M_HLO && d->hlo == kind && d->nresults == 1 ? d : NULL;
 }
 
@@ -444,8 +444,10 @@ static void fold_iota(struct mlir *r, struct mop *op)
     }
     if (s->rank == 1 || !op->block)
         return;
-    struct mop *line = ARENA_NEW(&r->tmp, struct mop);
+    struct mop *line = mlir_op_new(r, M_NONE);
+    uint16_t chunk = line->chunk;
     *line = *op;
+    line->chunk = chunk;
     int64_t zero = 0;
     line->attrs = NULL;
     line->nattrs = 0;

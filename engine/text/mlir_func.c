@@ -55,14 +55,14 @@ bool mop_pretty_module(struct mlir *r, struct mop *op)
     return true;
 }
 
-static struct mfunc *new_func(struct mlir *r, struct mop *op, const char *name, uint32_t n)
+static struct mfunc *new_func(struct mlir *r, const char *name, uint32_t n)
 {
     struct mfunc *f = ARENA_NEW(&r->tmp, struct mfunc);
-    f->op = op;
     f->name = name;
     f->nname = n;
     f->is_public = true;
     r->func++;
+    r->first_value = r->vals.n;
     map_init(&r->constants, &r->tmp);
     vec_push(&r->tmp, &r->funcs, f);
     uint64_t k;
@@ -176,7 +176,7 @@ bool mop_pretty_func(struct mlir *r, struct mop *op)
         return mexpected(r, "the function's name, like @main");
     if (r->current)
         return nested_func(r, op);
-    struct mfunc *fn = new_func(r, op, op->sym, op->nsym);
+    struct mfunc *fn = new_func(r, op->sym, op->nsym);
     fn->is_public = is_public;
     op->at = op->sym;
     op->nat = op->nsym;
@@ -257,7 +257,7 @@ bool mop_generic_func(struct mlir *r, struct mop *op)
         return MFAIL(r, op->at, op->nat, "this function has no sym_name and function_type");
     if (r->current)
         return nested_func(r, op);
-    struct mfunc *fn = new_func(r, op, op->sym, op->nsym);
+    struct mfunc *fn = new_func(r, op->sym, op->nsym);
     const char *text;
     uint32_t n;
     fn->is_public = !vis || !mstring(vis, &text, &n) || mtext(text, n, "public");

@@ -69,7 +69,7 @@ static void find_live(struct mlir *r, struct mregion *body)
     while (stack.n) {
         struct mop *op = stack.v[--stack.n];
         for (uint32_t k = 0; k < op->noperands; k++)
-            mark(r, &stack, mval(r, mresolve(r, op->operands[k]))->def);
+            mark(r, &stack, mdef(mval(r, mresolve(r, op->operands[k]))));
         for (uint32_t k = 0; k < op->nregions; k++)
             if (!op->regions[k]->into)
                 mark_region(r, &stack, op->regions[k]);
@@ -90,7 +90,7 @@ static void capture(struct mlir *r, struct mregion *g, struct map *seen, uint32_
     v = mresolve(r, v);
     const struct mval *x = mval(r, v);
     uint64_t there;
-    if (x->cst || home(x->region) == g || map_get(seen, v, &there))
+    if (x->is_cst || home(x->region) == g || map_get(seen, v, &there))
         return;
     map_put(seen, v, 1);
     vec_push(&r->tmp, &g->captured, v);
@@ -129,37 +129,36 @@ static void finish_comp(struct mlir *r, comp_id c, instr_id root)
     struct arena tmp = { 0 };
     arena_open(&tmp);
     int64_t count = (int64_t)(to - from) + 1;
-    bool *used = ARENA_ARRAY(&tmp, bool, count);
+    enum { NEW, OPEN, LISTED, USED = 4 };
     uint8_t *state = ARENA_ARRAY(&tmp, uint8_t, count);
     for (uint32_t i = from; i <= to; i++) {
         const struct instr *in = instr_at(m, (instr_id){ i });
         for (uint32_t k = 0; k < in->noperands; k++)
-            used[in->operands[k].i - from] = true;
+            state[in->operands[k].i - from] = USED;
     }
     instr_id *list = ARENA_ARRAY(&tmp, instr_id, count);
     VEC(uint32_t) stack = { 0 };
     for (uint32_t i = from; i <= to; i++) {
-        if (used[i - from])
+        if (state[i - from] & USED)
             continue;
         vec_push(&tmp, &stack, i);
         while (stack.n) {
             uint32_t top = stack.v[stack.n - 1];
-            if (state[top - from]) {
+            uint8_t *s = &state[top - from];
+            if (*s & ~USED) {
                 stack.n--;
-                if (state[top - from] == 1) {
-                    state[top - from] = 2;
+                if ((*s & ~USED) == OPEN)
                     list[n++] = (instr_id){ top };
-                }
+                *s = (*s & USED) | LISTED;
                 continue;
             }
-            state[top - from] = 1;
+            *s |= OPEN;
             const struct instr *in = instr_at(m, (instr_id){ top });
             for (uint32_t k = in->noperands; k-- > 0;)
-                if (state[in->operands[k].i - from] != 2)
+                if ((state[in->operands[k].i - from] & ~USED) != LISTED)
                     vec_push(&tmp, &stack, in->operands[k].i);
         }
     }
-    comp_finish(m, c, root);
     comp_set_instrs(m, c, n, list, root);
     arena_close(&tmp);
 }
@@ -189,14 +188,19 @@ static instr_id parameter(struct mlir *r, int64_t number, shape_id shape)
 static bool emit_ops(struct mlir *r, struct mregion *g)
 {
     bool ok = true;
-    for (struct mop *op = g->first; op; op = op->next) {
-        if (!op->live || op->kind == M_RETURN)
-            continue;
-        if (!mlir_emit(r, op))
+    for (struct mop *op = g->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == M_RETURN)
+            continue; /* still looked at */
+        if (op->kind == M_CONSTANT && op->nresults == 1 && !mval(r, op->result)->used)
+            vec_push(&r->tmp, &r->shown, op->result);
+        const char *at = op->at;
+        if (!(op->live ? mlir_emit(r, op) : mlir_check(r, op)))
             ok = false;
+        mlir_op_done(r, op);
         if (r->nerrors >= 20)
             return false;
-        if (!tick_poll(r->tick, "building", op->at - r->base, r->end - r->base)) {
+        if (!tick_poll(r->tick, "building", at - r->base, r->end - r->base)) {
             const char *former = diag_stage(r->d, "interrupted");
             diag_error(r->d, NULL, (struct span){ 0, 0 }, "interrupted");
             diag_stage(r->d, former);
@@ -292,6 +296,7 @@ static bool lower_loop(struct mlir *r, struct mop *op, struct mregion *g)
     const struct mregion *b = op->regions[1];
     if (!returned(r, g, b->captured.v, body ? b->captured.n : 0, body ? skip : NULL, &root))
         return false;
+    mlir_op_done(r, g->last);
     finish_comp(r, g->comp, root);
     return true;
 }
@@ -304,6 +309,7 @@ static bool lower_branch(struct mlir *r, struct mregion *g)
     instr_id root;
     if (!emit_ops(r, g) || !returned(r, g, NULL, 0, NULL, &root))
         return false;
+    mlir_op_done(r, g->last);
     finish_comp(r, g->comp, root);
     return true;
 }
@@ -322,6 +328,7 @@ static bool lower_reducer(struct mlir *r, struct mop *op, struct mregion *g)
     instr_id root;
     if (!emit_ops(r, g) || !returned(r, g, NULL, 0, NULL, &root))
         return false;
+    mlir_op_done(r, g->last);
     finish_comp(r, g->comp, root);
     return true;
 }
@@ -425,11 +432,23 @@ static bool parameters(struct mlir *r, struct mfunc *f, bool entry)
     return true;
 }
 
+/* A region that becomes no computation. */
+static bool drop_region(struct mlir *r, struct mregion *g)
+{
+    bool ok = true;
+    for (struct mop *op = g->first, *next; op; op = next) {
+        next = op->next;
+        ok = mlir_check(r, op) && ok;
+        mlir_op_done(r, op);
+    }
+    return ok;
+}
+
 static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
 {
     const struct mop *ret = f->body->last;
     if (!ret || ret->kind != M_RETURN)
-        return MFAIL(r, f->op->at, f->op->nat, "this function does not end with a return");
+        return MFAIL(r, f->name, f->nname, "this function does not end with a return");
     if (ret->noperands != f->nresults)
         return MFAIL(r, ret->at, ret->nat, "%u values returned, the function has %u results", ret->noperands,
                      f->nresults);
@@ -440,8 +459,13 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     find_live(r, f->body);
     for (int64_t i = 0; i < f->nclosed; i++) {
         struct mregion *g = f->closed[i];
-        if (g == f->body || g->into || !g->live || !g->owner->live)
+        if (g == f->body || g->into)
             continue;
+        if (!g->live || !g->owner->live) {
+            if (!drop_region(r, g))
+                return false;
+            continue;
+        }
         find_captured(r, g);
         if (!lower_region(r, g))
             return false;
@@ -453,12 +477,12 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     r->metadata = r->frontend = NULL;
     r->set_sharding.i = 0;
     f->body->comp = f->comp;
+    r->shown.n = 0;
     if (!parameters(r, f, entry) || !emit_ops(r, f->body))
         return false;
     /* A constant that the text itself does not use is shown all the same. */
-    for (const struct mop *op = f->body->first; op; op = op->next)
-        if (op->kind == M_CONSTANT && op->nresults == 1 && !mval(r, op->result)->used &&
-            !mvalue(r, op->result).i)
+    for (int64_t k = 0; k < r->shown.n; k++)
+        if (!mvalue(r, r->shown.v[k]).i)
             return false;
     r->emitting = NULL;
     r->metadata = r->frontend = NULL;
@@ -466,6 +490,9 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     instr_id root;
     if (!(entry ? entry_root(r, f, &root) : returned(r, f->body, NULL, 0, NULL, &root)))
         return false;
+    mlir_op_done(r, f->body->last);
+    if (entry) /* the last: nothing asks for values any more */
+        arena_free(&r->val_arena);
     finish_comp(r, f->comp, root);
     return true;
 }
@@ -630,6 +657,12 @@ static bool header(struct mlir *r, const struct mfunc *f)
 bool mlir_lower(struct mlir *r)
 {
     struct mfunc *f = find_entry(r);
+    if (!f && memmem(r->base, (size_t)(r->end - r->base), "vhlo.func", 9)) {
+        MFAIL(r, r->base, 1, "this is VHLO, the form in which StableHLO is stored, not StableHLO text");
+        diag_hint(r->d, "turn it into StableHLO: stablehlo-opt --vhlo-to-version=target=current "
+                        "--vhlo-legalize-to-stablehlo FILE");
+        return false;
+    }
     if (!f)
         return MFAIL(r, r->base, 1, "there is no function with a body in this text");
     if (!lower_from(r, f))

@@ -12,7 +12,7 @@ bool mnum_add_ints(struct mlir *r, const struct mop *op, enum attr_key k, const 
 {
     if (!mints_of(r, op, key, other, -1))
         return false;
-    mnum_add(r, attr_ints(r->m, k, (int)r->ints.n, r->ints.v));
+    mnum_add(r, mattr_ints(r, k, (int)r->ints.n, r->ints.v));
     return true;
 }
 
@@ -40,7 +40,7 @@ static bool mnum_nested_ints(struct mlir *r, const struct mattr *a, enum attr_ke
             return false;
     }
     if (k && (always || r->ints.n))
-        mnum_add(r, attr_ints(r->m, k, (int)r->ints.n, r->ints.v));
+        mnum_add(r, mattr_ints(r, k, (int)r->ints.n, r->ints.v));
     return true;
 }
 
@@ -52,8 +52,10 @@ static bool mnum_nested_int(struct mlir *r, const struct mattr *a, enum attr_key
     return true;
 }
 
-comp_id mnum_region_comp(const struct mop *op, uint32_t k)
+comp_id mnum_region_comp(struct mlir *r, const struct mop *op, uint32_t k)
 {
+    if (r->probing)
+        return mprobe_comp(r, op, k);
     return k < op->nregions ? op->regions[k]->comp : (comp_id){ 0 };
 }
 
@@ -123,8 +125,8 @@ bool mnum_add_dot(struct mlir *r, struct mop *op)
                  { ATTR_RHS_CONTRACTING, "rhs_contracting_dimensions", "contracting_dims", 1 } };
     if (!nums && mtext(op->name + (op->nname > 4 ? op->nname - 4 : 0), op->nname > 4 ? 4 : 0, ".dot")) {
         int64_t d = mshape(r, op->operands[0])->rank - 1, zero = 0;
-        mnum_add(r, attr_ints(r->m, ATTR_LHS_CONTRACTING, 1, &d));
-        mnum_add(r, attr_ints(r->m, ATTR_RHS_CONTRACTING, 1, &zero));
+        mnum_add(r, mattr_ints(r, ATTR_LHS_CONTRACTING, 1, &d));
+        mnum_add(r, mattr_ints(r, ATTR_RHS_CONTRACTING, 1, &zero));
         return mnum_add_precision(r, op);
     }
     for (size_t i = 0; i < COUNTOF(rows); i++) {
@@ -135,7 +137,7 @@ bool mnum_add_dot(struct mlir *r, struct mop *op)
             if (!half(r, mattr(op, rows[i].pretty), rows[i].side))
                 return false;
             if (r->ints.n)
-                mnum_add(r, attr_ints(r->m, rows[i].k, (int)r->ints.n, r->ints.v));
+                mnum_add(r, mattr_ints(r, rows[i].k, (int)r->ints.n, r->ints.v));
         }
     }
     return mnum_add_precision(r, op);
@@ -460,7 +462,7 @@ static bool one_all_to_all(struct mlir *r, const struct mop *op, uint32_t k, ins
     const struct shape *s = mshape(r, op->operands[k]);
     if (split < 0 || split >= s->rank || concat < 0 || concat >= s->rank || count <= 0 || s->dims[split] % count)
         return MFAIL(r, op->at, op->nat, "the dimensions of this all_to_all do not fit its operand");
-    mnum_add(r, attr_ints(r->m, ATTR_DIMENSIONS, 1, &split));
+    mnum_add(r, mattr_ints(r, ATTR_DIMENSIONS, 1, &split));
     instr_id i = memit(r, OP_ALL_TO_ALL, mval(r, op->operands[k])->shape, 1, &x, (int)r->out.n, r->out.v);
     if (split == concat) {
         all_to_all_result(r, op, k, i);
@@ -486,7 +488,7 @@ static bool one_all_to_all(struct mlir *r, const struct mop *op, uint32_t k, ins
     }
     for (int j = 0; j < n; j++)
         moved[j] = sizes[perm[j]];
-    struct attr a = attr_ints(r->m, ATTR_DIMENSIONS, n, perm);
+    struct attr a = mattr_ints(r, ATTR_DIMENSIONS, n, perm);
     i = memit(r, OP_TRANSPOSE, shape_array(r->c, s->dtype, n, moved), 1, &i, 1, &a);
     all_to_all_result(r, op, k, memit(r, OP_RESHAPE, mval(r, op->result + k)->shape, 1, &i, 0, NULL));
     return true;

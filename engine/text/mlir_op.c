@@ -117,7 +117,8 @@ static void take_lists(struct mlir *r, struct mop *op)
 {
     op->noperands = (uint32_t)r->list.n;
     if (r->list.n)
-        op->operands = arena_copy(&r->tmp, r->list.v, r->list.n, sizeof *r->list.v);
+        op->operands = memcpy(mlir_op_alloc(r, r->list.n, sizeof *r->list.v), r->list.v,
+                              (size_t)r->list.n * sizeof *r->list.v);
     r->list.n = 0;
 }
 
@@ -125,7 +126,7 @@ void mop_take_attrs(struct mlir *r, struct mop *op)
 {
     if (!r->attrs.n)
         return;
-    struct mattr *v = ARENA_ARRAY(&r->tmp, struct mattr, op->nattrs + r->attrs.n);
+    struct mattr *v = mlir_op_alloc(r, op->nattrs + r->attrs.n, sizeof *v);
     if (op->nattrs)
         memcpy(v, op->attrs, op->nattrs * sizeof *v);
     memcpy(v + op->nattrs, r->attrs.v, (size_t)r->attrs.n * sizeof *v);
@@ -214,7 +215,7 @@ static bool define_results(struct mlir *r, struct mop *op, int64_t n, const shap
             /* Only the first of a pack has the name itself. */
             uint32_t v = j == 0 ? mlir_define(r, r->results[i].text, r->results[i].len, shapes[k])
                                 : mlir_value_new(r, op, g, shapes[k]);
-            mval(r, v)->def = op;
+            mval(r, v)->by.op = op;
             mval(r, v)->region = g;
             if (k == 0)
                 op->result = v;
@@ -837,6 +838,10 @@ bool mlir_op(struct mlir *r)
     bool quoted, region = false;
     if (!read_name(r, op, &quoted))
         return false;
+    if (op->nname > 3 && memcmp(op->name, "cf.", 3) == 0)
+        return MFAIL(r, op->name, op->nname, "control flow between blocks (cf) has no counterpart in HLO");
+    if (op->kind == M_MODULE || op->kind == M_FUNC || op->kind == M_MESH)
+        mlir_op_done(r, op); /* they stand in no block */
     op->at = r->nresults ? r->results[0].text : start;
     op->nat = r->nresults ? r->results[0].len : (uint32_t)(quoted ? op->nname + 2 : op->nname);
     if (quoted) {

@@ -169,7 +169,7 @@ uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region,
 {
     uint32_t v = paged_add(&r->vals);
     struct mval *x = mval(r, v);
-    x->def = def;
+    x->by.op = def;
     x->region = region;
     x->shape = shape;
     return v;
@@ -232,15 +232,11 @@ static uint32_t *number_slot(struct mlir *r, uint32_t k)
         uint32_t cap = r->ncap ? r->ncap : 1024;
         while (cap <= k)
             cap *= 2;
-        uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, cap), *f = ARENA_ARRAY(&r->tmp, uint32_t, cap);
-        if (r->ncap) {
+        uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, cap);
+        if (r->ncap)
             memcpy(v, r->numbered, r->ncap * sizeof *v);
-            memcpy(f, r->numbered_func, r->ncap * sizeof *f);
-        }
         arena_give_back(&r->tmp, r->numbered, r->ncap, sizeof *v);
-        arena_give_back(&r->tmp, r->numbered_func, r->ncap, sizeof *f);
         r->numbered = v;
-        r->numbered_func = f;
         r->ncap = cap;
     }
     return &r->numbered[k];
@@ -251,8 +247,8 @@ static uint32_t find_value(struct mlir *r, const char *name, size_t n)
     uint32_t k;
     /* A number far beyond what the text can hold is no reason to allocate. */
     if (as_number(name, n, &k) && k < (uint64_t)(r->end - r->base)) {
-        if (k >= r->ncap || r->numbered_func[k] != r->func)
-            return 0;
+        if (k >= r->ncap || r->numbered[k] < r->first_value)
+            return 0; /* none, or of a function above */
         return r->numbered[k];
     }
     if (!r->capnames)
@@ -265,7 +261,7 @@ uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape)
 {
     uint32_t v = mlir_value_new(r, NULL, NULL, shape), k;
     mval(r, v)->name = name;
-    mval(r, v)->nname = (uint32_t)n;
+    mval(r, v)->nname = (uint32_t)n & 0x3fffffff;
     uint32_t before = find_value(r, name, n);
     if (before) {
         const struct mregion *g = mval(r, before)->region;
@@ -277,7 +273,6 @@ uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape)
     }
     if (as_number(name, n, &k) && k < (uint64_t)(r->end - r->base)) {
         *number_slot(r, k) = v;
-        r->numbered_func[k] = r->func;
         return v;
     }
     struct mname *e = name_slot(r, name, n);
@@ -369,7 +364,7 @@ bool mlir_use(struct mlir *r, uint32_t *out)
         return MFAIL(r, name - 1, n + 1, "'%%%.*s' is not visible here: it is defined inside a region that "
                      "ended above", (int)n, name);
     if (k) {
-        if (!x->def || v - x->def->result + (uint64_t)k >= x->def->nresults)
+        if (!mdef(x) || v - mdef(x)->result + (uint64_t)k >= mdef(x)->nresults)
             return MFAIL(r, name - 1, n + 1, "'%%%.*s' has no result number %" PRId64, (int)n, name, k);
         v += (uint32_t)k;
     }
@@ -380,9 +375,38 @@ bool mlir_use(struct mlir *r, uint32_t *out)
 
 /* ---- operations and regions -------------------------------------------------------------------- */
 
+void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size)
+{
+    if (n > (int64_t)(MCHUNK_FIRST / 4 / size))
+        return arena_alloc(&r->tmp, n, size);
+    size_t bytes = ((size_t)n * size + 7) & ~(size_t)7;
+    size_t last = r->chunks.n ? r->chunks.v[r->chunks.n - 1].size : 0;
+    if (r->chunk_used + bytes > last) {
+        struct mchunk c = { .size = last == 0 ? MCHUNK_FIRST : last < MCHUNK_LARGEST ? last * 2 : last };
+        c.mem = arena_alloc(&r->tmp, 1, c.size);
+        INVARIANT(r->chunks.n < UINT16_MAX, "too many operations");
+        vec_push(&r->tmp, &r->chunks, c);
+        r->chunk_used = 0;
+    }
+    void *p = r->chunks.v[r->chunks.n - 1].mem + r->chunk_used;
+    r->chunk_used += bytes;
+    return p;
+}
+
+void mlir_op_done(struct mlir *r, const struct mop *op)
+{
+    r->chunks.v[op->chunk].left--;
+    while (r->lowering && r->released < r->chunks.n - 1 && r->chunks.v[r->released].left == 0) {
+        arena_give_back(&r->tmp, r->chunks.v[r->released].mem, 1, r->chunks.v[r->released].size);
+        r->released++;
+    }
+}
+
 struct mop *mlir_op_new(struct mlir *r, enum mkind kind)
 {
-    struct mop *op = ARENA_NEW(&r->tmp, struct mop);
+    struct mop *op = mlir_op_alloc(r, 1, sizeof *op);
+    op->chunk = (uint16_t)(r->chunks.n - 1);
+    r->chunks.v[op->chunk].left++;
     op->kind = (uint8_t)kind;
     op->at = r->p;
     op->nat = 1;
@@ -393,8 +417,10 @@ void mlir_append(struct mlir *r, struct mop *op)
 {
     struct mframe *f = &r->frames.v[r->frames.n - 1];
     struct mregion *g = f->region;
-    if (!g)
+    if (!g) {
+        mlir_op_done(r, op);
         return;
+    }
     op->block = g;
     op->prev = g->last;
     if (g->last)
@@ -657,43 +683,68 @@ struct mfunc *mlir_find_func(const struct mlir *r, const char *name, size_t n)
     return f->nname == n && memcmp(f->name, name, n) == 0 ? f : NULL;
 }
 
-static bool read_into(struct module *m, struct tick *tick, struct diag *d)
+/* What only reading needs. */
+static void forget_names(struct mlir *r)
+{
+    arena_give_back(&r->tmp, r->numbered, r->ncap, sizeof *r->numbered);
+    arena_give_back(&r->tmp, r->names, r->capnames, sizeof *r->names);
+    r->ncap = r->capnames = 0;
+    r->lowering = true;
+}
+
+static bool read_into(struct module *m, struct module *volatile *probe, struct tick *tick, struct diag *d)
 {
     struct arena hold = { 0 };
     arena_open(&hold);
     struct mlir *r = ARENA_NEW(&hold, struct mlir);
     r->c = m->ir;
     r->m = m;
+    r->probe = probe;
     r->src = m->source;
     r->tick = tick;
     r->d = d;
     r->base = r->p = r->src->text;
     r->end = r->base + r->src->len;
     arena_open(&r->tmp);
-    paged_init(&r->vals, &r->tmp, sizeof(struct mval));
+    arena_open(&r->val_arena);
+    paged_init(&r->vals, &r->val_arena, sizeof(struct mval));
+    r->share.arena = &m->arena;
     map_init(&r->func_by_name, &r->tmp);
     map_init(&r->constants, &r->tmp);
     mlir_fill_opnames(r);
     if (strncmp(r->p, "\xef\xbb\xbf", 3) == 0)
         r->p += 3;
     find_aliases(r);
-    bool ok = read_text(r) && mlir_lower(r);
+    bool ok = read_text(r);
+    forget_names(r);
+    ok = ok && mlir_lower(r);
+    arena_close(&r->val_arena);
     arena_close(&r->tmp);
     arena_close(&hold);
     return ok;
+}
+
+static void free_probe(struct module *m)
+{
+    if (m)
+        m->source = NULL; /* a loan */
+    module_free(m);
 }
 
 struct module *mlir_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d)
 {
     struct module *m = module_of_source(c, src);
     const char *former = diag_stage(d, "parse");
+    struct module *volatile probe = NULL; /* read after a jump */
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
+        free_probe(probe);
         module_free(m);
         fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
     }
-    bool ok = read_into(m, tick, d);
+    bool ok = read_into(m, &probe, tick, d);
     fail_leave(&f);
+    free_probe(probe);
     diag_stage(d, former);
     if (ok)
         return m;

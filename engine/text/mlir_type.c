@@ -142,6 +142,8 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
     if (p >= end)
         return MFAIL(r, end, 1, "expected a type between '<' and '>', as in tensor<8x16xf32>");
     for (;;) {
+        while (p < end && mis(*p, MC_SPACE))
+            p++;
         if (*p != '?' && !mis(*p, MC_DIGIT))
             break;
         if (rank == 62)
@@ -152,6 +154,8 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
             return MFAIL(r, p, mword(p), "this size does not fit in 64 bits");
         p += used;
         dims[rank++] = v;
+        while (p < end && mis(*p, MC_SPACE))
+            p++;
         if (*p != 'x')
             return MFAIL(r, p, 1, "expected 'x' behind a size");
         p++;
@@ -159,6 +163,8 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
     const char *e = p;
     while (e < end && *e != ',' && *e != ' ')
         e++;
+    if (rank == 0 && *p == '*')
+        return MFAIL(r, at, (size_t)(end - at), "an array of unknown rank ('*'): shapes must be static to be partitioned");
     enum dtype t = element_type(p, (size_t)(e - p));
     if (t == DTYPE_NONE) {
         if (memmem(p, (size_t)(end - p), "quant", 5))

@@ -9,6 +9,7 @@
  *     hlo_attrs.c   values of attributes
  *     hlo_groups.c  replica groups and pairs
  *     hlo_literal.c constants
+ *     hlo_check.c   words of attributes, the header against the entry
  */
 #ifndef GSPMD_TEXT_READER_H
 #define GSPMD_TEXT_READER_H
@@ -16,9 +17,10 @@
 #include <locale.h>
 #include <string.h>
 
+#include "text/share.h"
 #include "text/text.h"
 
-enum { SHAPE_CACHE = 4096, VALUE_CACHE = 1024, RECENT = 16384, OP_SLOTS = 512, KEY_SLOTS = 512 };
+enum { SHAPE_CACHE = 2048, VALUE_CACHE = 1024, RECENT = 8192, OP_SLOTS = 512, KEY_SLOTS = 512 };
 
 /* A piece of the text that was read before, with what it meant. */
 struct cached {
@@ -26,11 +28,6 @@ struct cached {
     uint32_t len, hash;
     uint32_t id;       /* shape_id, sharding_id */
     const void *value; /* struct sharding_note, struct replica_groups */
-};
-
-/* Where a name of the current computation is defined; comp tells entries of older ones apart. */
-struct definition {
-    uint32_t comp, instr;
 };
 
 /* The newest definitions by the hash of their names: most operands are among them, and looking
@@ -70,7 +67,7 @@ struct hlo {
     const char *entry_at; /* where the entry was defined, for "already" */
     instr_id root;        /* of the computation being read */
     const char *root_at;
-    struct definition *defs; /* by name_id */
+    uint32_t *defs; /* by name_id: the newest instruction of that name, maybe of an older computation */
     uint32_t ndefs;
     struct recent recent[RECENT];
     struct map comps; /* name_id -> comp_id */
@@ -86,8 +83,10 @@ struct hlo {
         uint32_t sharding_len, metadata_len, frontend_len;
     } found;
 
+    struct share share;
     struct word ops[OP_SLOTS], keys[KEY_SLOTS];
     struct cached shapes[SHAPE_CACHE], shardings[VALUE_CACHE], groups[VALUE_CACHE];
+    struct cached windows[VALUE_CACHE], literals[VALUE_CACHE];
 };
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -159,6 +158,7 @@ struct module *module_of_source(struct ir *c, struct source *src);
 
 /* From an opening bracket or quote to behind the one that closes it; NULL: none does. */
 const char *hlo_balanced(const char *p, const char *end);
+bool hlo_runs_over(const char *from, const char *stop);
 bool hlo_unclosed(struct hlo *r,
                   const char *at); /* reports it; a quote inside may be the culprit */
 /* An attribute's value as raw text: up to a comma, blank or line end outside brackets and quotes.
@@ -187,6 +187,11 @@ static inline uint32_t word_hash(const char *p, size_t n)
 
 uint32_t hlo_word_value(const struct word *table, uint32_t slots, const char *p, size_t n);
 
+/* hlo_check.c: the words of an attribute's value, between `from` and the cursor; the header's attributes. */
+bool hlo_check_words(struct hlo *r, uint32_t key, const char *from);
+bool hlo_check_header_key(struct hlo *r, const char *key, size_t n);
+bool hlo_check_header(struct hlo *r);
+bool hlo_check_signature(struct hlo *r, const struct computation *c);
 bool hlo_shape(struct hlo *r, shape_id *out);
 /* A name in the current computation; says what is wrong if there is none. */
 bool hlo_operand_name(struct hlo *r, instr_id *out);
