@@ -8,9 +8,10 @@
  * (elementwise, broadcast, iota, reshape, slice, pad, concatenate, transpose, reduce, gather, ...) is
  * computed inside its users when all of them can take it in; its value then has no buffer and no
  * traffic. Operations that are dear to repeat (exp, divide, ...; a reduce) are not computed twice.
- * A dot or convolution takes in what converts, slices or moves its operands, and is itself part of an
- * elementwise operation that is its only user, as accelerators' compilers do it (not with
- * plain_matrix).
+ * A dot or convolution takes in what converts, slices or moves its operands, and is itself part of the
+ * kernel of its only user when all up to there map its result element by element, turn it or write it
+ * into a larger array, as accelerators' compilers do it (not with plain_matrix). Optimization barriers
+ * hold no copies: what comes out of one is computed inside its users as what went in would be.
  */
 #ifndef GSPMD_COST_COST_H
 #define GSPMD_COST_COST_H
@@ -38,6 +39,17 @@ enum comp_use {
     COMP_RUN      /* the entry, bodies, conditions, branches, called functions: runs by itself */
 };
 
+/* AUTO: the text's order of a scheduled dump, else LIST: by computation the one of three
+ * orders whose peak is lowest. DEPTH: always the first, as XLA's CPU compiler has it. */
+enum schedule { SCHEDULE_AUTO, SCHEDULE_TEXT, SCHEDULE_LIST, SCHEDULE_DEPTH };
+
+struct cost_options {
+    enum schedule schedule;
+    bool no_fusion;         /* every operation is a kernel */
+    bool plain_matrix;      /* matrix operations are kernels of their own, as on XLA's CPU backend */
+    bool widen;             /* 16-bit floats computed are kept in 32 bits, as XLA's CPU backend does */
+};
+
 struct cost_plan {
     const struct module *module; /* a loan */
     const struct program *program; /* whose module it is; NULL: a dump */
@@ -45,6 +57,7 @@ struct cost_plan {
     struct users users;
     bool plain_matrix;
     bool *fused;       /* [ninstrs + 1] computed inside its users */
+    instr_id *through; /* [ninstrs + 1] what comes out of a barrier: what went in; none for others */
     bool *repeated;    /* [ninstrs + 1] plain_matrix: a kernel, and computed again inside some users */
     uint32_t *position;/* [ninstrs + 1] in the schedule of its computation; fused ones: 0 */
     /* By computation [ncomps + 1]. */
@@ -68,21 +81,25 @@ struct cost_plan {
         enum dtype dtype; /* of the matrix operands; NONE: no matrix operation */
     } *kernel;             /* [ninstrs + 1] */
     int64_t visits;        /* counter for tests: operations looked at */
-};
-
-enum schedule { SCHEDULE_AUTO, SCHEDULE_TEXT, SCHEDULE_LIST };
-
-struct cost_options {
-    enum schedule schedule; /* AUTO: the text's order of a scheduled dump, else a list schedule */
-    bool no_fusion;         /* every operation is a kernel */
-    bool plain_matrix;      /* matrix operations are kernels of their own, as on XLA's CPU backend */
-    bool widen;             /* 16-bit floats computed are kept in 32 bits, as XLA's CPU backend does */
+    int64_t greedy;        /* computations that run in another order than depth first */
+    struct cost_options options;
+    /* What cost_plan_after looks for; made when it is first asked for. */
+    uint64_t *print;       /* [ncomps + 1] of what a computation is made of */
+    uint32_t *local;       /* [ninstrs + 1] place in its computation */
+    comp_id *alike;        /* [ncomps + 1] computation of the earlier plan that it was taken from; none: made anew */
+    bool *other;           /* [ncomps + 1] runs in another order than depth first */
+    int64_t *inner;        /* [ncomps + 1] peak of its own while it runs, as the orders are compared by */
+    int64_t taken;         /* counter: operations of computations that were taken */
 };
 
 /* The module (and program) must outlive the plan. */
 struct cost_plan *cost_plan_new(const struct module *m, const struct program *p,
                                 const struct cost_options *o, struct tick *tick,
                                 struct diag *d) MUST_CHECK;
+/* The same plan, after an edit: computations that `before` (of another module of the same context; NULL: none)
+ * has alike are taken from it. An unrolled model is one computation: it is taken whole or made anew. */
+struct cost_plan *cost_plan_after(struct cost_plan *before, const struct module *m, const struct program *p,
+                                  const struct cost_options *o, struct tick *tick, struct diag *d) MUST_CHECK;
 void cost_plan_free(struct cost_plan *p);
 /* FLOPs of one step (loops by their trip counts); once: every loop counts once, as XLA's count. */
 double cost_flops(const struct cost_plan *p, bool once);
@@ -133,6 +150,9 @@ struct memory {
 };
 struct memory *memory_of(const struct cost_plan *p, const struct cost_options *o) MUST_CHECK;
 void memory_free(struct memory *m);
+
+/* What a value of a loop's body takes when all its turns are kept (a residual for the backward pass). */
+int64_t memory_kept(const struct cost_plan *p, instr_id i);
 
 /* How far what grows with the batch could grow until `capacity` is full: factor over today's. Inputs,
  * activations, temporaries and collective buffers grow; weights, their state and gradients stay. */
@@ -207,8 +227,10 @@ struct machine {
         bool wrap;
     } axes[MACHINE_AXES];
     int64_t sharers; /* devices of a chip */
+    order_id places; /* devices to places, which run through the axes as ids do otherwise; none: place d is device d */
 };
-/* shape: chips along each torus axis, [nshape], or NULL: near square, as slices are cut. */
+/* shape: chips along each torus axis, [nshape], or NULL: near square, rows not shorter than
+ * columns, as slices are cut. */
 bool machine_make(const struct hardware *h, int64_t ndevices, int nshape, const int64_t *shape,
                   struct machine *out, struct diag *d) MUST_CHECK;
 void machine_print(const struct machine *m, struct str *out); /* "8x8 chips x 2, no rings" */

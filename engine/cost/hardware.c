@@ -191,7 +191,8 @@ double hardware_peak(const struct hardware *h, enum dtype t)
 /* ---- the machine ------------------------------------------------------------------------------------ */
 
 /* Chips along n axes whose product is `chips`: as near to each other as powers of two allow, the
- * longest first; what is no power of two goes to the first axis. */
+ * longest last, as slices are named (A <= B <= C, https://cloud.google.com/tpu/docs/types-topologies; 8x16 chips:
+ * rows of 16); what is no power of two goes to the last axis. */
 static void near_square(int64_t chips, int n, int64_t *out)
 {
     int64_t odd = chips;
@@ -201,8 +202,8 @@ static void near_square(int64_t chips, int n, int64_t *out)
         twos++;
     }
     for (int k = 0; k < n; k++)
-        out[k] = (int64_t)1 << (twos / n + (k < twos % n));
-    out[0] *= odd;
+        out[k] = (int64_t)1 << (twos / n + (n - 1 - k < twos % n));
+    out[n - 1] *= odd;
 }
 
 static void add_axis(struct machine *m, int64_t size, int level, bool wrap)

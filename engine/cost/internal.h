@@ -17,7 +17,19 @@ instr_id updated_by(const struct module *m, const struct instr *in, int64_t *int
 bool op_forwards(const struct module *m, const struct instr *in);
 const char *calibration_text(size_t *n);
 
+/* Of a depth-first order and two others the one with the lowest peak: schedule_list.c. at: [ninstrs + 1] to
+ * write in; inner: peaks of the computations that are scheduled already. */
+const instr_id *better_order(struct cost_plan *p, struct arena *tmp, instr_id root, const instr_id *depth, uint32_t n,
+                             uint32_t *at, int64_t *inner, int64_t *peak);
+
 /* The order of kernels for every computation of the plan: schedule.c. */
-void plan_schedule(struct cost_plan *p, const struct cost_options *o);
+void plan_schedule(struct cost_plan *p, const struct cost_plan *before, const struct cost_options *o);
+
+/* Computations of an earlier plan that are alike, and what is taken of them: reuse.c. */
+void plan_find_alike(struct cost_plan *p, struct cost_plan *before);
+void plan_take_flags(struct cost_plan *p, const struct cost_plan *before, comp_id c);
+const instr_id *plan_take_order(struct cost_plan *p, const struct cost_plan *before, comp_id c);
+/* Of computation c the instruction that `old` was. */
+instr_id plan_taken(const struct cost_plan *p, const struct cost_plan *before, comp_id c, instr_id old);
 
 #endif

@@ -109,13 +109,17 @@ static void parameter(struct liver *l, struct life *f, instr_id i, uint32_t pos)
     }
 }
 
-static void forward(struct liver *l, instr_id i)
+static void forward(struct liver *l, struct life *f, instr_id i, uint32_t pos)
 {
     const struct instr *in = at(l, i);
     int32_t *to = leaf_values(l, i);
     if (in->op == OP_TUPLE) {
         for (uint32_t o = 0; o < in->noperands; o++) {
             int64_t n = nleaves(l, in->operands[o]);
+            if (l->p->fused[in->operands[o].i]) { /* computed behind the barrier that the tuple goes into */
+                *to++ = new_value(l, f, (struct value){ .instr = i, .leaf = (int32_t)(to - leaf_values(l, i)), .made = pos, .last = pos });
+                continue;
+            }
             memcpy(to, leaf_values(l, in->operands[o]), (size_t)n * sizeof *to);
             to += n;
         }
@@ -196,7 +200,7 @@ static void make_values(struct liver *l, struct life *f)
     for (uint32_t k = 0; k < n; k++) {
         const struct instr *in = at(l, order[k]);
         if (op_forwards(p->module, in))
-            forward(l, order[k]);
+            forward(l, f, order[k], k);
         else if (in->op == OP_PARAMETER)
             parameter(l, f, order[k], k);
         else if (in->op == OP_WHILE)

@@ -352,6 +352,13 @@ void memory_free(struct memory *m)
     free(m);
 }
 
+int64_t memory_kept(const struct cost_plan *p, instr_id i)
+{
+    const struct instr *in = instr_at(p->module, i);
+    double bytes = (double)value_bytes(p->module, in->shape, false) * p->runs[in->comp.i];
+    return bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
+}
+
 double memory_batch_room(const struct memory *m, int64_t capacity)
 {
     double grows = (double)(m->by_kind[MEMORY_INPUTS] + m->by_kind[MEMORY_ACTIVATIONS] +

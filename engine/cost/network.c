@@ -19,6 +19,12 @@
 
 enum { MOST_DIGITS = 64, SAMPLE = 4096 };
 
+static int64_t place_of(const struct machine *m, const struct shardings *t, int64_t device)
+{
+    bool placed = m->places.i && device >= 0 && device < order_get(t, m->places)->ndevices;
+    return placed ? order_device(t, m->places, device) : device;
+}
+
 /* The last axis of [ngroups, size] as digits: radix and stride in device ids. 0: listed explicitly. */
 static int group_digits(struct shardings *t, struct tiling groups, struct digit *out)
 {
@@ -59,14 +65,15 @@ static void spread(const struct machine *m, int64_t radix, int64_t stride, int64
 }
 
 /* Explicit ids: distinct coordinates along each axis. */
-static void spread_list(const struct machine *m, const int64_t *ids, int64_t n, int64_t *extent, int64_t *step)
+static void spread_list(const struct machine *m, const struct shardings *t, const int64_t *ids, int64_t n,
+                        int64_t *extent, int64_t *step)
 {
     n = min_i64(n, SAMPLE);
     for (int a = 0; a < m->naxes; a++) {
         int64_t lo = INT64_MAX, hi = -1, seen = 0;
         uint64_t set[SAMPLE / 64] = { 0 };
         for (int64_t k = 0; k < n; k++) {
-            int64_t c = ids[k] / m->axes[a].stride % m->axes[a].size;
+            int64_t c = place_of(m, t, ids[k]) / m->axes[a].stride % m->axes[a].size;
             if (c < SAMPLE && !(set[c / 64] >> (c % 64) & 1)) {
                 set[c / 64] |= (uint64_t)1 << (c % 64);
                 seen++;
@@ -88,17 +95,18 @@ static void find_extents(const struct machine *m, struct shardings *t, const str
     }
     if (c->groups.naxes == 2) {
         struct digit digits[MOST_DIGITS];
-        int n = group_digits(t, c->groups, digits);
+        /* places of their own are no digits of the groups: the members of one group tell */
+        int n = m->places.i ? 0 : group_digits(t, c->groups, digits);
         if (n == 0 && c->group_size > 1) {
             int64_t ids[SAMPLE], count = min_i64(c->group_size, SAMPLE);
             for (int64_t k = 0; k < count; k++)
                 ids[k] = order_device(t, c->groups.order, k);
-            spread_list(m, ids, count, extent, step);
+            spread_list(m, t, ids, count, extent, step);
         }
         for (int k = 0; k < n; k++)
             spread(m, digits[k].radix, digits[k].stride, extent, step);
     } else if (c->raw && c->raw->nlists > 0 && c->raw->ids) {
-        spread_list(m, c->raw->ids, c->raw->sizes[0], extent, step);
+        spread_list(m, t, c->raw->ids, c->raw->sizes[0], extent, step);
     } else {
         spread(m, min_i64(c->group_size, m->ndevices), 1, extent, step);
     }
@@ -227,6 +235,8 @@ static void permute(const struct machine *m, struct shardings *t, const struct c
             to = order_device(t, p->from.order, cell + (at - i) * inner);
         }
         double here = 0;
+        from = place_of(m, t, from);
+        to = place_of(m, t, to);
         for (int a = 0; a < m->naxes; a++) {
             int64_t size = m->axes[a].size, x = from / m->axes[a].stride % size, y = to / m->axes[a].stride % size;
             int64_t dist = x > y ? x - y : y - x;

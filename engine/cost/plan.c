@@ -50,6 +50,15 @@ static bool moves_nothing(const struct module *m, const struct instr *in)
     return true;
 }
 
+/* To the precision that the type has anyway (JAX marks saved residuals so): no arithmetic is left of it. */
+static bool rounds_nothing(const struct module *m, const struct instr *in)
+{
+    const struct shape *s = shape_get(m->ir, in->shape);
+    int64_t e = instr_int(in, ATTR_EXPONENT_BITS, 0), b = instr_int(in, ATTR_MANTISSA_BITS, 0);
+    return s->kind == SHAPE_ARRAY && ((s->dtype == DTYPE_BF16 && e >= 8 && b >= 7) || (s->dtype == DTYPE_F16 && e >= 5 && b >= 10) ||
+                                      (s->dtype == DTYPE_F32 && e >= 8 && b >= 23));
+}
+
 bool op_forwards(const struct module *m, const struct instr *in)
 {
     switch ((int)in->op) {
@@ -61,6 +70,8 @@ bool op_forwards(const struct module *m, const struct instr *in)
     case OP_DOMAIN:
     case OP_ADD_DEPENDENCY:
         return true;
+    case OP_REDUCE_PRECISION:
+        return !m->is_scheduled && rounds_nothing(m, in);
     case OP_TRANSPOSE:
         return !m->is_scheduled && moves_nothing(m, in);
     case OP_COPY:
@@ -73,7 +84,7 @@ bool op_forwards(const struct module *m, const struct instr *in)
 static bool is_reshape(const struct module *m, const struct instr *in)
 {
     return in->op == OP_RESHAPE || in->op == OP_BITCAST ||
-           ((in->op == OP_COPY || in->op == OP_TRANSPOSE) && op_forwards(m, in));
+           ((in->op == OP_COPY || in->op == OP_TRANSPOSE || in->op == OP_REDUCE_PRECISION) && op_forwards(m, in));
 }
 
 /* Maps or moves elements: can be computed at the place where its elements are used. */
@@ -201,22 +212,115 @@ static bool is_matrix(const struct instr *in)
     return in->op == OP_DOT || in->op == OP_CONVOLUTION;
 }
 
-/* A matrix operation ends in its only user when that maps element by element and is a kernel. */
-static bool ends_in_user(const struct cost_plan *p, instr_id i)
+/* Element by element on a value of that many elements, or the update that is written into a larger array. A
+ * transpose too: a matrix operation writes its result in any order of dimensions. */
+static bool maps(const struct module *m, instr_id x, const struct instr *by, int64_t count)
+{
+    enum op_kind op = (enum op_kind)by->op;
+    if (op == OP_DYNAMIC_UPDATE_SLICE)
+        return by->operands[1].i == x.i && by->operands[0].i != x.i;
+    return loop_like(m, by) && shape_get(m->ir, by->shape)->count == count &&
+           (op_is_elementwise_unary(op) || op_is_elementwise_binary(op) || op == OP_SELECT || op == OP_CONVERT ||
+            op == OP_TRANSPOSE || is_reshape(m, by));
+}
+
+/* The kernel that a matrix operation ends in: its only user, or what that is computed in, when all in
+ * between map element by element. none: it ends nowhere. */
+static instr_id ends_in(const struct cost_plan *p, instr_id i)
 {
     const struct module *m = p->module;
     const struct instr *in = instr_at(m, i);
-    if (p->plain_matrix || !is_matrix(in) || users_count(&p->users, i) != 1 ||
-        comp_at(m, in->comp)->root.i == i.i)
+    int64_t count = shape_get(m->ir, in->shape)->count;
+    instr_id x = i;
+    if (p->plain_matrix || !is_matrix(in))
+        return (instr_id){ 0 };
+    do {
+        if (users_count(&p->users, x) != 1 || comp_at(m, in->comp)->root.i == x.i)
+            return (instr_id){ 0 };
+        instr_id u = users_of(&p->users, x)[0];
+        if (!maps(m, x, instr_at(m, u), count))
+            return (instr_id){ 0 };
+        x = u;
+    } while (p->fused[x.i]);
+    return p->kernel[x.i].matrix.i || is_reshape(m, instr_at(m, x)) ? (instr_id){ 0 } : x;
+}
+
+/* ---- through optimization barriers ------------------------------------------------------------------- */
+
+/* A barrier keeps computations apart, it holds no copy: what comes out of it is what went in. */
+static void find_barriers(struct cost_plan *p)
+{
+    const struct module *m = p->module;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        const struct instr *in = instr_at(m, (instr_id){ k });
+        instr_id x = { 0 };
+        if (in->op == OP_OPT_BARRIER && shape_get(m->ir, in->shape)->kind == SHAPE_ARRAY) {
+            x = in->operands[0];
+        } else if (in->op == OP_GET_TUPLE_ELEMENT && instr_at(m, in->operands[0])->op == OP_OPT_BARRIER) {
+            const struct instr *t = instr_at(m, instr_at(m, in->operands[0])->operands[0]);
+            int64_t n = instr_int(in, ATTR_INDEX, 0);
+            if (t->op == OP_TUPLE && n >= 0 && n < t->noperands)
+                x = t->operands[n];
+        }
+        p->through[k] = p->through[x.i].i ? p->through[x.i] : x;
+    }
+}
+
+/* A user, and by which operand it knows the value: itself or what comes out of a barrier. */
+struct reader {
+    instr_id user, as;
+};
+
+enum { MOST_READERS = 64 };
+
+static bool add_reader(struct reader *list, int *n, instr_id user, instr_id as)
+{
+    if (*n == MOST_READERS)
         return false;
-    instr_id u = users_of(&p->users, i)[0];
-    const struct instr *by = instr_at(m, u);
-    enum op_kind op = (enum op_kind)by->op;
-    if (p->fused[u.i] || p->kernel[u.i].matrix.i || !loop_like(m, by))
+    list[(*n)++] = (struct reader){ user, as };
+    return true;
+}
+
+static bool barrier_of(const struct cost_plan *p, instr_id tuple, instr_id *out)
+{
+    const struct module *m = p->module;
+    if (instr_at(m, tuple)->op != OP_TUPLE || users_count(&p->users, tuple) != 1 ||
+        comp_at(m, instr_at(m, tuple)->comp)->root.i == tuple.i)
         return false;
-    if (!op_is_elementwise_unary(op) && !op_is_elementwise_binary(op) && op != OP_SELECT && op != OP_CONVERT)
-        return false;
-    return shape_get(m->ir, by->shape)->count == shape_get(m->ir, in->shape)->count;
+    *out = users_of(&p->users, tuple)[0];
+    return instr_at(m, *out)->op == OP_OPT_BARRIER && comp_at(m, instr_at(m, *out)->comp)->root.i != out->i;
+}
+
+/* All that read i, also behind barriers; -1: too many, or not all are known. */
+static int readers_of(const struct cost_plan *p, instr_id i, struct reader *list)
+{
+    const struct module *m = p->module;
+    int n = 0;
+    for (uint32_t k = 0; k < users_count(&p->users, i); k++)
+        if (!add_reader(list, &n, users_of(&p->users, i)[k], i))
+            return -1;
+    for (int at = 0; at < n; at++) {
+        instr_id barrier, as = list[at].as;
+        if (!barrier_of(p, list[at].user, &barrier))
+            continue;
+        const struct instr *t = instr_at(m, list[at].user);
+        list[at--] = list[--n];
+        for (uint32_t k = 0; k < users_count(&p->users, barrier); k++) {
+            instr_id g = users_of(&p->users, barrier)[k];
+            const struct instr *in = instr_at(m, g);
+            if (in->op != OP_GET_TUPLE_ELEMENT)
+                return -1;
+            int64_t x = instr_int(in, ATTR_INDEX, 0);
+            if (x < 0 || x >= t->noperands || t->operands[x].i != as.i)
+                continue;
+            if (comp_at(m, in->comp)->root.i == g.i)
+                return -1;
+            for (uint32_t u = 0; u < users_count(&p->users, g); u++)
+                if (!add_reader(list, &n, users_of(&p->users, g)[u], g))
+                    return -1;
+        }
+    }
+    return n;
 }
 
 enum { MOST_COPIES = 15 }; /* times that one operation is computed, over all kernels */
@@ -225,29 +329,32 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
 {
     const struct module *m = p->module;
     const struct instr *in = instr_at(m, i);
-    uint32_t n = users_count(&p->users, i);
-    const instr_id *users = users_of(&p->users, i);
-    if (ends_in_user(p, i)) {
-        p->kernel[users[0].i].matrix = i;
+    struct reader list[MOST_READERS];
+    instr_id end = ends_in(p, i);
+    if (end.i) {
+        p->kernel[end.i].matrix = i;
         copies[i.i] = 1;
         return true;
     }
-    if (!loop_like(m, in) || n == 0 || comp_at(m, in->comp)->root.i == i.i || strided_reduce(m, in) ||
-        (n > 1 && is_dear(in)))
+    if (!loop_like(m, in) || comp_at(m, in->comp)->root.i == i.i || strided_reduce(m, in))
+        return false;
+    int n = readers_of(p, i, list);
+    if (n <= 0 || (n > 1 && is_dear(in)))
         return false;
     uint64_t sum = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        const struct instr *u = instr_at(m, users[k]);
+    for (int k = 0; k < n; k++) {
+        const struct instr *u = instr_at(m, list[k].user);
+        uint32_t times = p->fused[list[k].user.i] ? copies[list[k].user.i] : 1;
         if (is_matrix(u) && !p->plain_matrix && read_through(m, in)) {
-            sum += p->fused[users[k].i] ? copies[users[k].i] : 1;
+            sum += times;
             continue;
         }
-        if (!loop_like(m, u) || strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[users[k].i]) ||
+        if (!loop_like(m, u) || strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[list[k].user.i]) ||
             (is_dear(in) && reuses(m, u)))
             return false;
-        if (u->op == OP_DYNAMIC_UPDATE_SLICE && u->operands[0].i == i.i)
+        if (u->op == OP_DYNAMIC_UPDATE_SLICE && u->operands[0].i == list[k].as.i)
             return false; /* what is updated in place has to be there */
-        sum += p->fused[users[k].i] ? copies[users[k].i] : 1;
+        sum += times;
     }
     if (sum > MOST_COPIES)
         return false;
@@ -285,7 +392,7 @@ static bool repeats(const struct cost_plan *p, const struct instr *by, uint32_t 
            !(by->op == OP_DYNAMIC_UPDATE_SLICE && k == 0);
 }
 
-static void find_fused(struct cost_plan *p)
+static void find_fused(struct cost_plan *p, const struct cost_plan *before)
 {
     const struct module *m = p->module;
     struct arena tmp = { 0 };
@@ -295,6 +402,10 @@ static void find_fused(struct cost_plan *p)
         const struct computation *comp = comp_at(m, p->comps[c]);
         if (p->use[p->comps[c].i] != COMP_RUN)
             continue;
+        if (p->alike[p->comps[c].i].i) {
+            plan_take_flags(p, before, p->comps[c]);
+            continue;
+        }
         uint32_t n;
         const instr_id *order = comp_post_order(m, p->comps[c], &p->users, &tmp, &n);
         (void)comp;
@@ -458,6 +569,10 @@ static void reads(struct maker *k, uint32_t root, const struct instr *by)
     const struct cost_plan *p = k->p;
     for (uint32_t o = 0; o < by->noperands; o++) {
         instr_id x = by->operands[o];
+        if (by->op == OP_TUPLE && p->fused[x.i])
+            continue; /* into a barrier: who comes after it computes x */
+        if (p->through[x.i].i && p->fused[p->through[x.i].i])
+            x = p->through[x.i];
         bool again = !p->fused[x.i] && k->again < MOST_COPIES && repeats(p, by, o);
         if (p->fused[x.i] || again) {
             k->again += again;
@@ -539,7 +654,20 @@ static void make_kernel(struct maker *k, instr_id r)
     to->out_bytes = bytes_written(m, in);
 }
 
-static void make_kernels(struct cost_plan *p)
+/* What an alike kernel of the earlier plan reads; what it does was taken with its flags. */
+static void take_reads(struct maker *k, const struct cost_plan *before, instr_id i)
+{
+    struct cost_plan *p = k->p;
+    comp_id c = instr_at(p->module, i)->comp;
+    instr_id old = comp_at(before->module, p->alike[c.i])->instrs[p->local[i.i]];
+    for (uint32_t e = before->ext_start[old.i]; e < before->ext_start[old.i + 1]; e++) {
+        instr_id x = plan_taken(p, before, c, before->ext[e]);
+        vec_push(&p->arena, &k->ext, x);
+        vec_push(&p->arena, &k->bytes, before->ext_bytes[e]);
+    }
+}
+
+static void make_kernels(struct cost_plan *p, const struct cost_plan *before)
 {
     const struct module *m = p->module;
     int64_t n = (int64_t)module_ninstrs(m) + 2;
@@ -556,7 +684,11 @@ static void make_kernels(struct cost_plan *p)
     }
     for (uint32_t i = 1; i <= module_ninstrs(m); i++) {
         p->ext_start[i] = (uint32_t)k.ext.n;
-        if (run[i] && !p->fused[i])
+        if (!run[i] || p->fused[i])
+            continue;
+        if (p->alike[instr_at(m, (instr_id){ i })->comp.i].i)
+            take_reads(&k, before, (instr_id){ i });
+        else
             make_kernel(&k, (instr_id){ i });
     }
     p->ext_start[module_ninstrs(m) + 1] = (uint32_t)k.ext.n;
@@ -568,7 +700,7 @@ static void make_kernels(struct cost_plan *p)
 
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
-static void plan_fill(struct cost_plan *p, const struct cost_options *o)
+static void plan_fill(struct cost_plan *p, struct cost_plan *before, const struct cost_options *o)
 {
     const struct module *m = p->module;
     int64_t n = (int64_t)module_ninstrs(m) + 2, nc = (int64_t)module_ncomps(m) + 2;
@@ -583,28 +715,45 @@ static void plan_fill(struct cost_plan *p, const struct cost_options *o)
     p->runs_known = ARENA_ARRAY(&p->arena, bool, nc);
     p->order = ARENA_ARRAY(&p->arena, const instr_id *, nc);
     p->norder = ARENA_ARRAY(&p->arena, uint32_t, nc);
+    p->through = ARENA_ARRAY(&p->arena, instr_id, n);
     users_make(m, &p->arena, &p->users);
     p->comps = module_call_order(m, false, &p->arena, &p->ncomps);
     find_runs(p);
     p->plain_matrix = o->plain_matrix;
-    if (!o->no_fusion && !m->is_scheduled) /* a scheduled dump is fused as its compiler wanted it */
-        find_fused(p);
-    make_kernels(p);
-    plan_schedule(p, o);
+    p->options = *o;
+    p->other = ARENA_ARRAY(&p->arena, bool, nc);
+    p->inner = ARENA_ARRAY(&p->arena, int64_t, nc);
+    plan_find_alike(p, before);
+    if (!o->no_fusion && !m->is_scheduled) { /* a scheduled dump is fused as its compiler wanted it */
+        find_barriers(p);
+        find_fused(p, before);
+    } else {
+        for (uint32_t c = 0; c < p->ncomps; c++)
+            if (p->alike[p->comps[c].i].i)
+                plan_take_flags(p, before, p->comps[c]);
+    }
+    make_kernels(p, before);
+    plan_schedule(p, before, o);
 }
 
 /* A frame of our own, so that a failure inside frees the plan. */
-static bool guarded(struct cost_plan *p, const struct cost_options *o, struct fail_frame *f)
+static bool guarded(struct cost_plan *p, struct cost_plan *before, const struct cost_options *o, struct fail_frame *f)
 {
     if (!FAIL_ENTER(f))
         return false;
-    plan_fill(p, o);
+    plan_fill(p, before, o);
     fail_leave(f);
     return true;
 }
 
 struct cost_plan *cost_plan_new(const struct module *m, const struct program *prog,
                                 const struct cost_options *o, struct tick *tick, struct diag *d)
+{
+    return cost_plan_after(NULL, m, prog, o, tick, d);
+}
+
+struct cost_plan *cost_plan_after(struct cost_plan *before, const struct module *m, const struct program *prog,
+                                  const struct cost_options *o, struct tick *tick, struct diag *d)
 {
     static const struct cost_options plain = { 0 };
     if (!tick_now(tick, "cost", 0, 1)) {
@@ -618,7 +767,7 @@ struct cost_plan *cost_plan_new(const struct module *m, const struct program *pr
     if (p) {
         p->module = m;
         p->program = prog;
-        if (guarded(p, o ? o : &plain, &f))
+        if (guarded(p, before, o ? o : &plain, &f))
             return p;
     }
     cost_plan_free(p);

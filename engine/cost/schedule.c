@@ -3,7 +3,8 @@
  * A dump that is scheduled keeps its order. Else a depth-first order: of a kernel's operands the one
  * whose cone has more users outside, then the one whose cone makes more bytes, is made first, so that
  * what stays alive for long is made as late as its first use allows and large cones shrink to their
- * result before small ones begin. Linear but for the sorting of operands. */
+ * result before small ones begin. Linear but for the sorting of operands. Where another order
+ * (schedule_list.c) has a lower peak, that one. */
 #include "cost/internal.h"
 
 #include <stdlib.h>
@@ -137,14 +138,16 @@ static const instr_id *by_depth(struct scheduler *s, const struct computation *c
     return out;
 }
 
-void plan_schedule(struct cost_plan *p, const struct cost_options *o)
+void plan_schedule(struct cost_plan *p, const struct cost_plan *before, const struct cost_options *o)
 {
     const struct module *m = p->module;
     int64_t size = (int64_t)module_ninstrs(m) + 2;
     bool text = o->schedule == SCHEDULE_TEXT || (o->schedule == SCHEDULE_AUTO && m->is_scheduled);
     struct scheduler s = { .p = p };
     arena_open(&s.tmp);
+    uint32_t *at = NULL;
     if (!text) {
+        at = ARENA_ARRAY(&s.tmp, uint32_t, size);
         s.extra = ARENA_ARRAY(&s.tmp, double, size);
         s.size = ARENA_ARRAY(&s.tmp, double, size);
         s.users = ARENA_ARRAY(&s.tmp, uint32_t, size);
@@ -155,6 +158,15 @@ void plan_schedule(struct cost_plan *p, const struct cost_options *o)
         const struct computation *c = comp_at(m, id);
         if (p->use[id.i] != COMP_RUN)
             continue;
+        if (p->alike[id.i].i) {
+            p->order[id.i] = plan_take_order(p, before, id);
+            p->inner[id.i] = before->inner[p->alike[id.i].i];
+            p->other[id.i] = before->other[p->alike[id.i].i];
+            p->greedy += p->other[id.i];
+            for (uint32_t i = 0; i < p->norder[id.i]; i++)
+                p->position[p->order[id.i][i].i] = i;
+            continue;
+        }
         instr_id *list = ARENA_ARRAY(&p->arena, instr_id, (int64_t)c->ninstrs + 1);
         uint32_t n = 0;
         if (text) {
@@ -168,7 +180,16 @@ void plan_schedule(struct cost_plan *p, const struct cost_options *o)
                 if (!p->fused[post[i].i])
                     list[n++] = post[i];
         }
-        p->order[id.i] = text ? list : by_depth(&s, c, list, n);
+        if (text) {
+            p->order[id.i] = list;
+        } else {
+            const instr_id *depth = by_depth(&s, c, list, n);
+            p->order[id.i] = o->schedule == SCHEDULE_DEPTH
+                                 ? depth
+                                 : better_order(p, &s.tmp, c->root, depth, n, at, p->inner, &p->inner[id.i]);
+            p->other[id.i] = p->order[id.i] != depth;
+            p->greedy += p->other[id.i];
+        }
         p->norder[id.i] = n;
         for (uint32_t i = 0; i < n; i++)
             p->position[p->order[id.i][i].i] = i;

@@ -1,7 +1,8 @@
 /* Step time: each kernel by its roofline, each collective by its links, loops by their trip counts.
  *
- * A kernel takes the longer of its arithmetic and its traffic, and a constant to start. Arithmetic of
- * a matrix operation fills whole tiles of the matrix unit (matrix_fill). */
+ * A kernel takes the longest of its matrix arithmetic, its other arithmetic (the units work side by side) and
+ * its traffic, and a constant to start. Arithmetic of a matrix operation fills whole tiles of the matrix unit
+ * (matrix_fill). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,29 @@ static bool is_done(enum op_kind op)
     return op == OP_ALL_GATHER_DONE || op == OP_ALL_REDUCE_DONE || op == OP_COLLECTIVE_PERMUTE_DONE;
 }
 
+/* A running sum as a window over a whole dimension (jnp.cumsum of the gating): compilers do it in blocks of this
+ * many and once more over the blocks' sums, not with a window's work for each element. */
+enum { SCAN_BLOCK = 128 };
+
+/* Arithmetic that blocks save. */
+static double saved_by_blocks(const struct module *m, instr_id i)
+{
+    const struct instr *in = instr_at(m, i);
+    const struct attr *a = in->op == OP_REDUCE_WINDOW ? instr_attr(in, ATTR_WINDOW) : NULL;
+    int64_t most = 1, others = 1;
+    if (!a || a->type != ATTR_TYPE_WINDOW)
+        return 0;
+    for (int d = 0; d < a->window->rank; d++) {
+        others = a->window->dims[d].size > 1 && most > 1 ? 2 : others;
+        most = max_i64(most, a->window->dims[d].size);
+    }
+    if (others > 1 || most <= SCAN_BLOCK)
+        return 0;
+    struct work w;
+    cost_work(m, i, &w);
+    return w.flops * (1 - (SCAN_BLOCK + (double)most / SCAN_BLOCK) / (double)most);
+}
+
 static void kernel_time(struct cost *c, instr_id i)
 {
     const struct cost_plan *p = c->plan;
@@ -83,13 +107,13 @@ static void kernel_time(struct cost *c, instr_id i)
         t->comm = (float)collective_seconds(m, p->module, &c->collectives[c->collective_of[i.i]], &use);
         return;
     }
-    double other = k->flops + 4 * k->transcendentals - k->matrix_flops, flops = 0;
+    double other = k->flops + 4 * k->transcendentals - k->matrix_flops - saved_by_blocks(p->module, i), flops = 0;
+    double vector = (other > 0 ? other : 0) / (h->vector.value * m->calibration.vector);
     if (k->matrix_flops > 0) {
         double fill = matrix_fill(p->module, k->matrix, h->tile.value);
         flops = k->matrix_flops / (hardware_peak(h, k->dtype) * m->calibration.matrix * (fill > 0.01 ? fill : 0.01));
     }
-    flops += (other > 0 ? other : 0) / (h->vector.value * m->calibration.vector);
-    t->flops_time = (float)flops;
+    t->flops_time = (float)(flops > vector ? flops : vector);
     t->memory_time = (float)((double)(k->in_bytes + k->out_bytes) / (h->bandwidth.value * m->calibration.memory));
     if (k->in_bytes + k->out_bytes > 0)
         t->total = (t->flops_time > t->memory_time ? t->flops_time : t->memory_time) + (float)m->calibration.kernel;

@@ -48,21 +48,33 @@ static bool only_moves(enum op_kind op)
 /* One application of a reducer or of map's function. Bodies are small: a bound keeps odd ones cheap. */
 enum { MOST_BODY = 4096 };
 
+static void plain_work(const struct module *m, instr_id i, struct work *out)
+{
+    const struct instr *in = instr_at(m, i);
+    uint8_t class = work_classes[in->op];
+    if (class == WORK_per_element && !only_moves((enum op_kind)in->op) && in->op != OP_REDUCE && in->op != OP_MAP &&
+        in->op != OP_SCATTER)
+        out->flops += elements(m, i);
+    else if (class == WORK_transcendental)
+        out->transcendentals += elements(m, i);
+}
+
 static void body_work(const struct module *m, instr_id i, int which, struct work *out)
 {
-    comp_id called[4];
+    comp_id called[4], inner[2];
     *out = (struct work){ 0 };
     if (instr_called(m, i, called, 4) <= which)
         return;
     const struct computation *c = comp_at(m, called[which]);
     for (uint32_t k = 0; k < c->ninstrs && k < MOST_BODY; k++) {
-        const struct instr *in = instr_at(m, c->instrs[k]);
-        uint8_t class = work_classes[in->op];
-        if (class == WORK_per_element && !only_moves((enum op_kind)in->op) && in->op != OP_REDUCE &&
-            in->op != OP_MAP && in->op != OP_SCATTER)
-            out->flops += elements(m, c->instrs[k]);
-        else if (class == WORK_transcendental)
-            out->transcendentals += elements(m, c->instrs[k]);
+        instr_id x = c->instrs[k];
+        if (instr_at(m, x)->op != OP_FUSION || instr_called(m, x, inner, 2) < 1) {
+            plain_work(m, x, out);
+            continue;
+        }
+        const struct computation *f = comp_at(m, inner[0]); /* compilers fuse in reducers too */
+        for (uint32_t j = 0; j < f->ninstrs && j < MOST_BODY; j++)
+            plain_work(m, f->instrs[j], out);
     }
 }
 

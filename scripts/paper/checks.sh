@@ -1,6 +1,8 @@
 #!/bin/sh
 # The checks that a reproduction of the GSPMD paper has to pass (R: representation, P: completion, G:
-# collectives, T: tables), each with its tolerance. A check that is known to miss is listed with the
+# collectives, T: tables), each with its tolerance. Given with the task: 15 % of a printed peak, 5 points of
+# utilisation, 2 points of bubbles, T3 10 %, T4b 10 %, T4f, T6c 15 to 35 %, orders. The others (T4c, T4d, T5c, T7c, T8,
+# T9, T10, T11: "about", "rough size", "nearly") are ours, and were set when our first figures were known. A check that is known to miss is listed with the
 # reason and counts as skipped; where it holds it is counted as passed.
 #   usage: checks.sh GSPMD [MEASURED.tsv]
 set -eu
@@ -75,14 +77,19 @@ awk -F'\t' '
 function abs(x) { return x < 0 ? -x : x }
 function say(name, text, holds, reason) { printf "%s\t%s\t%d\t%s\n", name, text, holds ? 1 : 0, reason }
 function near(x, low, high) { return x >= low && x <= high }
+function memory_reason(r) {
+    if (r ~ /^t2_64B_32x64|^t2_128B/) return "32 and 16 sequences a device along x, the most of table 2: what is missing grows with them, as activations gathered over y (0.5 GiB each at 32) would that live longer than in our order"
+    if (r == "t3_8x32") return "two heads a device along y, and the only row of table 3 whose slice is 8 by 16 chips; other rows of the table are 12 to 14 % below the print too"
+    if (r == "t4_4x16x4_16mb") return "the inner loop makes a second set of float32 gradients (4.0 GiB) that the outer adds to the first; the same in every row of tables 4 and 5, but here 15.5 GiB leave the compiler no room: it may have computed more again"
+    return "" }
 function bubble(r) { return 100 * loop[r] / s[r] * (stages[r] - 1) / turns[r] }
 /^#/ { next }
 NR == FNR { order[++n] = $1; table[$1] = $2; devices[$1] = $4; batch[$1] = $6; stages[$1] = $7; formula[$1] = $10; printed[$1] = $12
-    pm[$1] = $13; ps[$1] = $14; pu[$1] = $15; praw[$1] = $16; pb[$1] = $17; label[$1] = $20; next }
-{ peak[$1] = $2 / 1e9; s[$1] = $3; flops[$1] = $7; a2a[$1] = $8; loop[$1] = $9; turns[$1] = $10; count[$1] = $11 / 2^30; compute[$1] = $4 }
+    pm[$1] = $13; ps[$1] = $14; pu[$1] = $15; praw[$1] = $16; pb[$1] = $17; label[$1] = $20; keeps[$1] = $21; next }
+{ dumped[$1] = $2 / 2^30; peak[$1] = (keeps[$1] == "probabilities" ? $2 + $14 : keeps[$1] == "narrow" ? $2 - $15 : $2) / 2^30; s[$1] = $3; flops[$1] = $7; a2a[$1] = $8; loop[$1] = $9; turns[$1] = $10; count[$1] = $11 / 2^30; compute[$1] = $4 }
 END {
     for (k = 1; k <= n; k++) { r = order[k]; u[r] = 100 * formula[r] / (devices[r] * 61.5e12 * s[r]); raw[r] = 100 * flops[r] / (61.5e12 * s[r]) }
-    say("T2", sprintf("peak: finalized %.1f < attempt 2 %.1f < attempt 1 %.1f GB", peak["t1_final"], peak["t1_attempt2"], peak["t1_attempt1"]),
+    say("T2", sprintf("peak: finalized %.1f < attempt 2 %.1f < attempt 1 %.1f GiB", peak["t1_final"], peak["t1_attempt2"], peak["t1_attempt1"]),
         peak["t1_final"] < peak["t1_attempt2"] && peak["t1_attempt2"] < peak["t1_attempt1"])
     wrong = ""
     for (k = 1; k <= n; k++) { r = order[k]; p = printed[r]; if (p == "-") continue
@@ -101,8 +108,8 @@ END {
     say("T4e", sprintf("1T is more efficient than 512B: %.0f > %.0f %%", u["t2_1T_32x64"], u["t2_512B_32x64"]), u["t2_1T_32x64"] > u["t2_512B_32x64"])
     ok = 1; for (k = 1; k <= n; k++) if (table[order[k]] == 2) ok = ok && near(u[order[k]], 45, 63)
     say("T4f", "utilisations of table 2 lie in 45 to 63 %", ok)
-    say("T4g", sprintf("64B: the batch doubles with the devices and still fits: %.1f, %.1f, %.1f GB", peak["t2_64B_8x16"], peak["t2_64B_16x32"], peak["t2_64B_32x64"]),
-        peak["t2_64B_8x16"] <= 17.2 && peak["t2_64B_16x32"] <= 17.2 && peak["t2_64B_32x64"] <= 17.2)
+    say("T4g", sprintf("64B: the batch doubles with the devices and still fits: %.1f, %.1f, %.1f GiB", peak["t2_64B_8x16"], peak["t2_64B_16x32"], peak["t2_64B_32x64"]),
+        peak["t2_64B_8x16"] <= 16 && peak["t2_64B_16x32"] <= 16 && peak["t2_64B_32x64"] <= 16)
     say("T5a", "at equal devices the smaller Y is faster", s["t3_16x4"] < s["t3_4x16"] && s["t3_16x8"] < s["t3_8x16"] && s["t3_32x8"] < s["t3_8x32"])
     ok = 1; for (k = 1; k <= n; k++) if (table[order[k]] == 3 && s[order[k]] > s["t3_8x32"]) ok = 0
     say("T5b", "(8,32) is the slowest", ok)
@@ -137,14 +144,14 @@ END {
     # every printed peak of tables 2, 3, 4 and 6
     for (k = 1; k <= n; k++) { r = order[k]; t = table[r]
         if (pm[r] != "-" && (t == 2 || t == 3 || t == 4 || t == 6))
-            say("memory " r, sprintf("%.1f GB, printed %s (15 %%)", peak[r], pm[r]), abs(peak[r] / pm[r] - 1) <= 0.15,
-                t == 2 || t == 3 ? "the rows were tuned to fill 16 GB: XLA keeps more for the backward pass, and holds gathered activations longer, while memory is there; the dump keeps only what is annotated" \
-                : t == 4 ? "the dump makes bfloat16 copies of all weights before the loop and holds two sets of float32 gradients through it" \
-                : "the dump keeps EBCH and BSH for the backward pass; with GShard_s rematerialisation they would be computed again") }
+            say("memory " r, sprintf("%.1f GiB%s, printed %s (15 %%)", peak[r], keeps[r] == "annotated" ? "" : sprintf(" (as dumped %.1f; %s)", dumped[r], keeps[r]), pm[r]), abs(peak[r] / pm[r] - 1) <= 0.15, memory_reason(r)) }
     # utilisation of the rows that were not fitted
     for (k = 1; k <= n; k++) { r = order[k]; t = table[r]
-        if (t == 4) say("utilisation " r, sprintf("raw %.1f, printed %s (5 points)", raw[r], praw[r]), abs(raw[r] - praw[r]) <= 5, "a pass over the gradients a turn more than the paper_s program has")
-        if (t == 6 || t == 7) say("utilisation " r, sprintf("%.1f, printed %s (5 points)", u[r], pu[r]), abs(u[r] - pu[r]) <= 5, "tokens, capacity and k of this table are guesses (models/paper)")
+        if (t == 4) say("utilisation " r, sprintf("raw %.1f, printed %s (5 points)", raw[r], praw[r]), abs(raw[r] - praw[r]) <= 5,
+            sprintf("the step is right (%.1f s, printed %s), but the print counts more work: raw x step is 1 / %.2f of the matrix FLOPs in the module", s[r], ps[r], flops[r] / (praw[r] / 100 * 61.5e12 * ps[r])))
+        if (t == 5) say("utilisation " r, sprintf("raw %.1f, printed %s (5 points)", raw[r], praw[r]), abs(raw[r] - praw[r]) <= 5, r ~ /circular/ ? "see T7c" : "")
+        if (t == 6) say("utilisation " r, sprintf("%.1f, printed %s (5 points)", u[r], pu[r]), abs(u[r] - pu[r]) <= 5, "a guess in the dump: softmax and its gradient in float32, 0.17 s of memory traffic in a step; tokens, capacity and k, which FLOPs and all-to-alls follow, are not printed")
+        if (t == 7) say("utilisation " r, sprintf("%.1f, printed %s (5 points)", u[r], pu[r]), abs(u[r] - pu[r]) <= 5, "the dump does 1.45 to 1.61 times the FLOPs that the print implies (tokens, capacity and k are guesses), in larger matrices a byte sent")
         if (t == 8) say("utilisation " r, sprintf("%.1f, printed %s (5 points)", u[r], pu[r]), abs(u[r] - pu[r]) <= 5, "the U-Net_s channels are a guess; its FLOPs are about half of what is printed") }
     # order of the step times
     for (t = 2; t <= 8; t++) { good = 0; all = 0
@@ -152,8 +159,8 @@ END {
             if (table[a] != t || table[b] != t || ps[a] == "-" || abs(ps[a] / ps[b] - 1) < 0.03) continue
             all++; good += (ps[a] < ps[b]) == (s[a] < s[b]) }
         say("order " t, sprintf("%d of %d pairs of step times that differ by 3 %% or more in print are in order", good, all), good == all,
-            t == 2 ? "the 512-device slice: 16 by 16 chips, its y of 32 is one whole line; printed within 1 % of the others" : t == 3 ? "(4,16) and (8,16): how the logical mesh lay on the chips is not known" \
-            : t == 4 ? "printed times lie within 8 %" : t == 5 ? "see T7c" : t == 7 ? "printed times lie within 14 %, ours within 6" : "see T10c") }
+            t == 2 ? "the 512-device slice: 16 by 16 chips, its y of 32 is one whole line; printed within 1 % of the others" : t == 3 ? "(4,16) and (8,16): the same matrices, lines and bytes a device; ours are within 1 % of each other, printed 4 % apart" \
+            : t == 4 ? "(2,16,8), 14 % too fast: what else the loop of 17 turns does in the paper (recomputation is 22 % there) is not in the dump" : t == 5 ? "see T7c" : t == 7 ? "printed times lie within 14 %, ours within 6" : "see T10c") }
 }' "$here/rows.tsv" "$measured" | sed "s/_s /'s /g" >"$tmp/lines"
 while IFS=$(printf '\t') read -r name text holds reason; do
     check "$name" "$text" "$holds" "$reason"

@@ -5,12 +5,12 @@ function px(v) { return 60 + (lg(v) - lo) / (hi - lo) * 420 }
 function py(v) { return 450 - (lg(v) - lo) / (hi - lo) * 420 }
 BEGIN { FS = "\t"; split("#4477aa #66ccee #228833 #ccbb44 #ee6677 #aa3377 #888888 #000000", colour, " ") }
 /^#/ { next }
-NR == FNR { table[$1] = $2; printed[$1] = what == "step" ? $14 : $13; label[$1] = "table " $2 ", " $20; next }
-{ ours[$1] = what == "step" ? $3 : $2 / 1e9; order[++n] = $1 }
+NR == FNR { table[$1] = $2; printed[$1] = what == "step" ? $14 : $13; label[$1] = "table " $2 ", " $20; keeps[$1] = $21; next }
+{ ours[$1] = what == "step" ? $3 : (keeps[$1] == "probabilities" ? $2 + $14 : keeps[$1] == "narrow" ? $2 - $15 : $2) / 2^30; order[++n] = $1 }
 END {
     if (what == "step") { lo = lg(0.1); hi = lg(40); k = split("0.1 0.3 1 3 10 30", ticks, " ") }
     else { lo = lg(2); hi = lg(40); k = split("2 4 8 16 32", ticks, " ") }
-    unit = what == "step" ? "step time, s" : "peak memory of a device, GB"
+    unit = what == "step" ? "step time, s" : "peak memory of a device, GiB"
     print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"500\" viewBox=\"0 0 640 500\" font-family=\"sans-serif\" font-size=\"12\">"
     printf "<title>%s: ours against the GSPMD paper</title>\n<rect width=\"640\" height=\"500\" fill=\"white\"/>\n", unit
     for (t = 1; t <= k; t++) {

@@ -66,7 +66,8 @@ static bool uses_16_bits(const struct module *m)
 
 static void measure(struct row *r, const struct program *p)
 {
-    struct cost_options o = { .widen = true, .plain_matrix = true };
+    /* XLA's CPU compiler orders depth first; it has no 16-bit arithmetic and keeps matrix operations apart. */
+    struct cost_options o = { .schedule = SCHEDULE_DEPTH, .widen = true, .plain_matrix = true };
     struct cost_plan *plan = cost_plan_new(p->module, p, &o, NULL, NULL);
     struct memory *m = memory_of(plan, &o);
     r->flops = cost_flops(plan, true);
@@ -293,6 +294,10 @@ static void temporaries_follow_xla(void **state)
     assert_true(mid <= 0.15);
 }
 
+/* Bars: given are 1 % of FLOPs, 0.95 and 15 % of temporaries. Here the programs are not the same (XLA's CPU
+ * compiler goes on optimising: it converts 16-bit values, repeats what it fuses, expands running sums and random
+ * numbers), so half of them within 1 % is what is asked; on the same program, below, all of them. That bar, and the
+ * 10 % of scheduled temporaries, are ours, set when the figures were known. */
 static void flops_follow_xla(void **state)
 {
     (void)state;
@@ -315,16 +320,18 @@ static void scheduled_dumps_agree(void **state)
     (void)state;
     if (ndumps == 0)
         skip();
-    double error[40] = { 0 };
+    double error[40] = { 0 }, worst = 0;
     int exact = 0;
     for (int k = 0; k < ndumps; k++) {
         error[k] = fabs(off((double)dumps[k].temp, (double)dumps[k].xla_temp));
         exact += dumps[k].flops == dumps[k].xla_flops;
+        worst = fmax(worst, fabs(off(dumps[k].flops, dumps[k].xla_flops)));
     }
     double mid = median(error, ndumps);
-    printf("as XLA scheduled them: FLOPs of %d of %d exact, temporaries: median error %.1f%% (bar 10%%)\n", exact, ndumps,
-           100 * mid);
-    assert_true(exact >= 8 || exact * 3 >= ndumps * 2);
+    printf("as XLA scheduled them: FLOPs of %d of %d exact, worst %.2f%% (bar 1%%), temporaries: median error %.1f%% (bar 10%%)\n",
+           exact, ndumps, 100 * worst, 100 * mid);
+    assert_true(exact * 5 >= ndumps * 4);
+    assert_true(worst <= 0.01);
     assert_true(mid <= 0.10);
 }
 
