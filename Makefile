@@ -41,7 +41,8 @@ $(B)/engine/%.o: engine/%.c
 # The tables that are built in (engine/cost/hardware_data.c assembles them).
 $(B)/engine/cost/hardware_data.o: $(wildcard assets/hardware/*.json) assets/calibration.json
 # Kernels: loops over elements, vectorised.
-$(B)/engine/emulate/ew_arith.o $(B)/engine/emulate/small.o $(B)/engine/emulate/ew.o: CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
+$(B)/engine/emulate/small.o $(B)/engine/emulate/ew.o: CFLAGS += $(if $(filter -O2,$(OPT)),-O3)
+$(B)/engine/emulate/ew_arith.o $(B)/engine/emulate/ew_avx2.o $(B)/engine/emulate/ew_avx512.o: CFLAGS += $(if $(filter -O2,$(OPT)),-O3) -fno-math-errno -fno-trapping-math
 $(B)/viz/%.o: viz/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. -c $< -o $@
@@ -89,9 +90,9 @@ $(B)/gspmd-mpi: $(B)/mpi/main.o $(B)/mpi/shell.o $(filter-out $(B)/repl/main.o,$
 # layer needs.
 below = $(wordlist 1,$(words $(shell echo $(LAYERS) | sed 's/\b$(1)\b.*/$(1)/')),$(LAYERS))
 define UNIT_RULE
-$(B)/unit/$(1): tests/unit/$(1).c $(if $(filter viz,$(2)),$(VIZ_OBJ) $(ENGINE_OBJ),$(foreach l,$(call below,$(2)),$(OBJ_$(l))))
+$(B)/unit/$(1): tests/unit/$(1).c $(if $(filter repl,$(2)),$(filter-out $(B)/repl/main.o,$(REPL_OBJ))) $(if $(filter viz repl,$(2)),$(VIZ_OBJ) $(ENGINE_OBJ),$(foreach l,$(call below,$(2)),$(OBJ_$(l))))
 	@mkdir -p $$(@D)
-	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $$(filter %.c %.o,$$^) -o $$@ -lcmocka $(LIBS)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $$(filter %.c %.o,$$^) -o $$@ -lcmocka $(if $(filter repl,$(2)),$(READLINE_LIBS)) $(LIBS)
 endef
 $(foreach u,$(UNIT_SRC:tests/unit/%.c=%),$(eval $(call UNIT_RULE,$(u),$(firstword $(subst _, ,$(u))))))
 
@@ -102,7 +103,7 @@ unit: $(UNIT_BIN)
 setup:
 	@sh scripts/setup.sh
 
-BENCH_BIN := $(B)/bench $(B)/bench_propagation $(B)/bench_kernels $(B)/bench_partitioner
+BENCH_BIN := $(B)/bench $(B)/bench_propagation $(B)/bench_kernels $(B)/bench_partitioner $(B)/bench_steady
 SWEEP_BIN := $(B)/verify_sweep $(B)/verify_table
 test-build: all unit $(BENCH_BIN) $(SWEEP_BIN)
 
@@ -135,6 +136,9 @@ $(B)/bench_kernels: tests/bench/kernels.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/bench_propagation: tests/bench/propagation.c $(ENGINE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
+$(B)/bench_steady: tests/bench/steady.c $(ENGINE_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iengine -I. $(LDFLAGS) $(filter %.c %.o,$^) -o $@ $(LIBS)
 $(B)/bench_partitioner: tests/bench/partitioner.c $(ENGINE_OBJ)

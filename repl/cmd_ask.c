@@ -235,9 +235,10 @@ static bool find_conflict(struct call *c, const struct propagation *p, instr_id 
     if (!lose.from.i)
         return false;
     /* The one that came first is who brought the result. */
-    for (uint32_t k = p->first[w.i]; k < p->first[w.i + 1] && !win.from.i; k++)
-        if (p->writes[k].cause.i && p->writes[k].cause.i != lose.from.i)
-            win = (struct why_candidate){ .from = p->writes[k].cause, .offered = p->writes[k].after };
+    struct prop_writes writes = prop_writes(p, w);
+    for (uint32_t k = 0; k < writes.n && !win.from.i; k++)
+        if (writes.v[k].cause.i && writes.v[k].cause.i != lose.from.i)
+            win = (struct why_candidate){ .from = writes.v[k].cause, .offered = writes.v[k].after };
     *out_c = (struct conflict){ .instr = w, .winner = win, .loser = lose, .bytes = -1 };
     return true;
 }

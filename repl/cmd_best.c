@@ -42,10 +42,15 @@ static void table_bests(struct call *c, const struct program *p)
     call_more(c, shown, p->nbest, "plans");
 }
 
+static const char *option_of(const struct program *p)
+{
+    return p->no_rule ? "no_rule=best" : "partitioner=best";
+}
+
 void say_best_line(struct call *c, const struct program *p)
 {
     if (p->best && p->nbest > 0)
-        out(c, "// partitioner=best: %s where XLA's program sends %s; comms lists what differs\n",
+        out(c, "// %s: %s where XLA's program sends %s; comms lists what differs\n", option_of(p),
             nice_bytes(&c->arena, p->best_bytes), nice_bytes(&c->arena, p->xla_bytes));
 }
 
@@ -58,10 +63,10 @@ void say_best(struct call *c, const struct program *p)
         return;
     }
     if (p->nbest == 0) {
-        out(c, "partitioner=best knows nothing cheaper than XLA's program\n");
+        out(c, "%s knows nothing cheaper than XLA's program\n", option_of(p));
         return;
     }
-    out(c, "partitioner=best: %s where XLA's program sends %s; decided otherwise:\n",
+    out(c, "%s: %s where XLA's program sends %s; decided otherwise:\n", option_of(p),
         nice_bytes(&c->arena, p->best_bytes), nice_bytes(&c->arena, p->xla_bytes));
     table_bests(c, p);
 }

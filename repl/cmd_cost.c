@@ -436,7 +436,7 @@ static void why_kernel(struct book *b, instr_id i)
         out(c, "  arithmetic: %s matrix FLOPs / (%.4g FLOP/s x %.3g reached x %.3g of whole %g-tiles)", nice_number(&c->arena, k->matrix_flops),
             peak, cal->matrix, fill, h->tile.value);
         if (k->flops > k->matrix_flops)
-            out(c, " + %s others / (%.4g x %.3g)", nice_number(&c->arena, k->flops - k->matrix_flops), h->vector.value, cal->vector);
+            out(c, ", beside it %s others / (%.4g x %.3g)", nice_number(&c->arena, k->flops - k->matrix_flops), h->vector.value, cal->vector);
         out(c, " = %s  (%s)\n", nice_seconds(&c->arena, (double)t->flops_time), h->bf16.source);
     } else {
         out(c, "  arithmetic: (%s FLOPs + 4 x %s transcendentals) / (%.4g FLOP/s x %.3g reached) = %s\n", nice_number(&c->arena, k->flops),

@@ -193,8 +193,9 @@ static void say(struct call *c, const struct program *p, const struct module *m,
     out(c, "arguments    %s bytes, outputs %s, of these %s in donated arguments; temporaries %s\n",
         with_commas(&c->arena, r->arguments), with_commas(&c->arena, r->outputs), with_commas(&c->arena, r->aliased),
         with_commas(&c->arena, r->temporaries));
-    out(c, "schedule     %s\n", m->is_scheduled ? "the dump's own" : "depth first, the largest cone of an operand first");
-    (void)plan;
+    out(c, "schedule     %s\n", m->is_scheduled    ? "the dump's own"
+                                     : plan->greedy == 0 ? "depth first, the largest cone of an operand first"
+                                                         : "by computation the best of three: depth first, so but what frees more than it makes at once, what frees most first");
     say_live(c, p, m, r);
     struct replica *list;
     int64_t wasted, n = find_replicas(c, p, r, &list, &wasted);
@@ -270,9 +271,11 @@ int cmd_memory(struct call *c)
     const struct module *m;
     if (!costs_program(c, &p, &m) || !document_memory(c->sh->doc, &plan, &r, call_tick(c), c->d) || !costs_hardware(c))
         return call_failed(c);
+    if (!memory_ifs(c, p, plan, r, true))
+        return call_failed(c);
     if (c->json)
         json_all(c, p, m, plan, r);
     else
         say(c, p, m, plan, r);
-    return STATUS_OK;
+    return memory_ifs(c, p, plan, r, false) ? STATUS_OK : call_failed(c);
 }

@@ -487,7 +487,7 @@ int cmd_info(struct call *c)
     for (int k = 0; k < nops; k++) {
         const char *item = arena_printf(&c->arena, "%s%s %" PRId64, k ? ", " : "",
                                         op_name((enum op_kind)ops[k]), f->ops[ops[k]]);
-        if (s.n - line + strlen(item) > 84) {
+        if (c->sh->columns == 0 && s.n - line + strlen(item) > 84) { /* a terminal folds it */
             str_adds(&s, ",\n             ");
             line = s.n;
             item += 2;

@@ -1,8 +1,8 @@
 /* plot: pictures on the terminal and in files. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "repl/inline.h"
 #include "repl/pictures.h"
 #include "viz/cairo.h"
 
@@ -12,14 +12,27 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && !strcmp(s + n - k, tail);
 }
 
-static double scale_of(const struct shell *sh)
+double picture_scale(const struct shell *sh)
 {
     return 1.5 * (double)(sh->scale > 0 && sh->scale <= 8 ? sh->scale : 1);
 }
 
+/* `set glyphs=`; auto: what the terminal's encoding has. Off the terminal, and in files, nothing depends on that. */
+static bool is_ascii(const struct shell *sh, const char *file)
+{
+    enum { GLYPHS_AUTO, GLYPHS_UNICODE, GLYPHS_ASCII };
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    if (sh->glyphs != GLYPHS_AUTO || file || sh->columns == 0 || sh->transcript)
+        return sh->glyphs == GLYPHS_ASCII;
+    const char *locale = NULL;
+    for (size_t k = 0; k < COUNTOF(names) && !(locale && locale[0]); k++)
+        locale = getenv(names[k]);
+    return !locale || !(strcasestr(locale, "utf-8") || strcasestr(locale, "utf8"));
+}
+
 static bool render(struct call *c, const struct scene *s, const char *file, struct str *text)
 {
-    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = scale_of(c->sh) };
+    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = picture_scale(c->sh) };
     if (file && ends_with(file, ".svg")) {
         scene_svg_theme(s, paint.dark, text);
         return true;
@@ -32,85 +45,40 @@ static bool render(struct call *c, const struct scene *s, const char *file, stru
         call_usage(c, -1, "%s: pictures are written as .svg, .png, .pdf or .txt", file);
         return false;
     }
-    struct text_options o = { .color = !file && !c->json && c->sh->color };
-    if (!file && c->sh->columns > 0)
+    struct text_options o = { .color = !file && !c->json && c->sh->color, .ascii = is_ascii(c->sh, file) };
+    if (!file && !c->all && c->sh->columns > 0)
         o.columns = c->sh->columns;
+    c->laid_out = true;
     scene_text(s, &o, text);
     return true;
 }
 
 /* ---- pictures in the terminal itself ------------------------------------------------------------- */
 
-enum inline_kind { INLINE_NONE, INLINE_KITTY, INLINE_ITERM };
-
-static enum inline_kind inline_kind(void)
+static int draw_inline(struct call *c, enum inline_kind kind, const struct scene *s)
 {
-    const char *term = getenv("TERM"), *program = getenv("TERM_PROGRAM");
-    if (!isatty(STDOUT_FILENO))
-        return INLINE_NONE;
-    if (getenv("KITTY_WINDOW_ID") || (term && (strstr(term, "kitty") || strstr(term, "ghostty"))))
-        return INLINE_KITTY;
-    if (program && (!strcmp(program, "iTerm.app") || !strcmp(program, "WezTerm")))
-        return INLINE_ITERM;
-    return INLINE_NONE;
-}
-
-static void add_base64(struct str *out, const char *bytes, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t k = 0; k < n; k += 3) {
-        uint32_t v = 0;
-        for (size_t i = 0; i < 3; i++)
-            v = v << 8 | (k + i < n ? (unsigned char)bytes[k + i] : 0u);
-        for (size_t i = 0; i < 4; i++)
-            str_addc(out, k + i > n && i > 1 ? '=' : digits[v >> (18 - 6 * i) & 63]);
-    }
-}
-
-/* Both protocols take PNG; kitty's in pieces of at most 4,096 characters. */
-static void add_inline(struct call *c, enum inline_kind kind, const struct str *png, struct str *out)
-{
-    enum { PIECE = 4096 };
     struct str text = STR_IN(&c->arena);
-    add_base64(&text, png->s, png->n);
-    if (kind == INLINE_ITERM) {
-        str_addf(out, "\033]1337;File=inline=1;size=%zu:%s\a\n", png->n, str_text(&text));
-        return;
-    }
-    for (size_t at = 0; at < text.n; at += PIECE) {
-        size_t n = text.n - at < PIECE ? text.n - at : PIECE;
-        str_addf(out, "\033_G%sm=%d;", at ? "" : "a=T,f=100,", at + n < text.n);
-        str_add(out, text.s + at, n);
-        str_adds(out, "\033\\");
-    }
-    str_addc(out, '\n');
-}
-
-static int draw_inline(struct call *c, const struct scene *s)
-{
-    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = scale_of(c->sh) };
-    struct str png = STR_IN(&c->arena), text = STR_IN(&c->arena);
-    enum inline_kind kind = inline_kind();
-    if (kind == INLINE_NONE) {
-        call_usage(c, -1, "this terminal shows no pictures");
-        diag_hint(c->d, "kitty, Ghostty, iTerm2 and WezTerm do; others: window, or -o FILE.png");
-        return STATUS_USAGE;
-    }
-    if (!scene_png(s, &paint, &png, c->d))
+    if (!inline_picture(c, kind, s, &text))
         return call_failed(c);
-    add_inline(c, kind, &png, &text);
     /* our own escapes, past what keeps those of others from the terminal */
     c->sh->sink.write(c->sh->sink.context, false, text.s, text.n);
     return STATUS_OK;
 }
 
-static struct picture picture_of(struct call *c, const char *file)
+static int no_inline(struct call *c)
+{
+    call_usage(c, -1, "this terminal shows no pictures");
+    diag_hint(c->d, "kitty, Ghostty, iTerm2, WezTerm and those with sixels do (set inline=sixel where one does not say so); "
+                    "others: window, or -o FILE.png");
+    return STATUS_USAGE;
+}
+
+static struct picture picture_of(struct call *c, const char *file, bool shown_inline)
 {
     enum { WIDE = 900, FEW = 8, MORE = 16, MANY = 64, PAGES = 4, MANY_PAGES = 16 };
     struct capture *to = c->sh->capture;
     struct picture p = { .c = c, .a = to ? to->arena : &c->arena };
-    p.text = !to && (!file || ends_with(file, ".txt"));
-    bool shown_inline = !to && !file && call_option(c, "--inline");
+    p.text = to ? to->text : (!file || ends_with(file, ".txt"));
     p.text = p.text && !shown_inline;
     p.width = to ? to->width : p.text ? 0 : WIDE;
     p.most = to && to->many ? MANY : p.text ? FEW : MORE;
@@ -139,9 +107,13 @@ static int answer(struct call *c, const char *file, const struct str *text)
 static int draw(struct call *c, const char *file, struct scene *make(struct picture *p))
 {
     struct str text = STR_IN(&c->arena);
-    struct picture p = picture_of(c, file);
+    bool asked = call_option(c, "--inline") != NULL && !c->sh->capture && !c->json;
+    enum inline_kind kind = file ? INLINE_OFF : inline_kind(c, asked);
+    struct picture p = picture_of(c, file, kind != INLINE_OFF);
     if (file && (c->sh->safe || c->sh->sealed))
         return call_usage(c, -1, "--safe: %s writes no file", c->cmd->name);
+    if (!file && asked && kind == INLINE_OFF)
+        return no_inline(c);
     p.dot = file && ends_with(file, ".dot") ? &text : NULL;
     struct scene *s = make(&p);
     if (!s)
@@ -150,8 +122,8 @@ static int draw(struct call *c, const char *file, struct scene *make(struct pict
         c->sh->capture->scene = s;
         return STATUS_OK;
     }
-    if (!file && call_option(c, "--inline"))
-        return draw_inline(c, s);
+    if (kind != INLINE_OFF)
+        return draw_inline(c, kind, s);
     if (p.dot && text.n > 0)
         return answer(c, file, &text);
     return render(c, s, file, &text) ? answer(c, file, &text) : call_failed(c);
@@ -165,7 +137,7 @@ int cmd_plot(struct call *c)
 /* FILE.png is a file a frame: FILE-00.png, FILE-01.png, ... */
 static int write_frames(struct call *c, const char *file, struct scene *const *frames, int64_t n)
 {
-    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = scale_of(c->sh) };
+    struct paint_options paint = { .dark = c->sh->theme == 1, .scale = picture_scale(c->sh) };
     /* all of one size, as films want it */
     double w = 0, h = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -203,7 +175,7 @@ int cmd_animate(struct call *c)
 {
     const char *file = call_option(c, "-o");
     bool png = file && ends_with(file, ".png"), pdf = file && ends_with(file, ".pdf");
-    struct picture p = picture_of(c, file);
+    struct picture p = picture_of(c, file, false);
     struct scene **frames;
     if (!png && !pdf)
         return draw(c, file, picture_hops);

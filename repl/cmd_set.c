@@ -28,6 +28,7 @@ static const struct option_row rows[] = {
     { "to_output", FLAGS, NULL, OPT(to_output), false, "outputs may get shardings: header, true, false, or a list" },
     { "to_parameters", FLAGS, NULL, OPT(to_parameters), false, "parameters may get shardings: header, true, false, or a list" },
     { "partitioner", WORDS, "xla best", PART(best), false, "best: plans of fewest bytes, never more than XLA's" },
+    { "no_rule", WORDS, "xla best", PART(best_no_rule), false, "where XLA has no rule and makes arrays whole: as XLA, or best's plan" },
     { "passes", WORDS, "full spmd", PART(full), false, "spmd: the program as it leaves spmd-partitioning" },
     { "windowed_einsum_mib", INTEGER, NULL, PART(windowed_einsum_mib), false, "operands of more MiB are multiplied in windowed loops" },
     { "windowed_einsum_bytes", INTEGER, NULL, PART(windowed_total_bytes), false, "or when both operands together have as many bytes; 0: not so" },
@@ -42,6 +43,7 @@ static const struct option_row rows[] = {
     { "weight_update", BOOL_ON, NULL, PART(weight_update), false, "each device updates its part of the weights" },
     { "combine_mib", INTEGER, NULL, PART(combine_mib), false, "independent collectives are one, up to so many MiB; 0: never" },
     { "reassociate", BOOL_ON, NULL, PART(pass[PASS_REASSOCIATE]), false, "a pass of passes=full (passes lists them)" },
+    { "split", BOOL_ON, NULL, PART(pass[PASS_SPLIT]), false, "a pass of passes=full" },
     { "reduce_scatter", BOOL_ON, NULL, PART(pass[PASS_REDUCE_SCATTER]), false, "a pass of passes=full" },
     { "fold", BOOL_ON, NULL, PART(pass[PASS_FOLD]), false, "a pass of passes=full" },
     { "gathers", BOOL_ON, NULL, PART(pass[PASS_GATHERS]), false, "a pass of passes=full" },
@@ -58,6 +60,8 @@ static const struct option_row rows[] = {
     { "pager", BOOL_ON, NULL, SHELL(pager), "long answers go through $PAGER" },
     { "limit", INTEGER, NULL, SHELL(limit), "rows of a list; 0: a screen" },
     { "theme", WORDS, "light dark", SHELL(theme), "colours of pictures and of the window" },
+    { "glyphs", WORDS, "auto unicode ascii", SHELL(glyphs), "characters of pictures as text; auto: what the terminal's encoding has" },
+    { "inline", WORDS, "off auto kitty iterm sixel", SHELL(inline_mode), "pictures in the terminal itself; auto: where it says that it can" },
     { "scale", INTEGER, NULL, SHELL(scale), "size of pictures and of the window: 2 for a projector; 0: 1" },
 };
 /* clang-format on */
@@ -111,6 +115,8 @@ static int word_index(struct call *c, struct options *o, const struct option_row
         return document_propagation_none(c->sh->doc);
     if (!strcmp(r->name, "partitioner"))
         return o->partition.best;
+    if (!strcmp(r->name, "no_rule"))
+        return o->partition.best_no_rule;
     if (!strcmp(r->name, "passes"))
         return !o->partition.full;
     int at = *(int *)field(c, o, r);
@@ -124,6 +130,8 @@ static void set_word(struct call *c, struct options *o, const struct option_row 
         o->propagation_set = true;
     } else if (!strcmp(r->name, "partitioner")) {
         o->partition.best = index;
+    } else if (!strcmp(r->name, "no_rule")) {
+        o->partition.best_no_rule = index;
     } else if (!strcmp(r->name, "passes")) {
         o->partition.full = !index;
     } else {

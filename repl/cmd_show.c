@@ -73,7 +73,7 @@ static void json_row(struct call *c, const struct propagation *p, const struct t
     json_put_string(&c->js, "computation", name_text(m->ir, comp_at(m, in->comp)->name));
     json_put_string(&c->js, "name", name_text(m->ir, in->name));
     json_put_string(&c->js, "opcode",
-                    in->opcode_text ? in->opcode_text : op_name((enum op_kind)in->op));
+                    instr_opcode_text(m, in));
     json_put_string(&c->js, "shape", shape_text(c, in->shape));
     json_put_string(&c->js, "sharding", hlo_text(c, v->sharding));
     json_put_string(&c->js, "origin", origin_name((int)v->origin));
@@ -150,10 +150,10 @@ static const char *cause_text(struct call *c, const struct propagation *p,
         return "annotated in the module";
     if (v->origin == ORIGIN_NONE)
         return "nothing reached it: whole on every device";
-    uint32_t n = p->first[v->working.i + 1];
-    if (n == p->first[v->working.i])
+    struct prop_writes list = prop_writes(p, v->working);
+    if (!list.n)
         return "propagated";
-    const struct prop_write *w = &p->writes[n - 1];
+    const struct prop_write *w = &list.v[list.n - 1];
     if (!w->cause.i)
         return "propagated";
     return arena_printf(&c->arena, "propagated from %s (why %s tells the way)",
@@ -366,9 +366,10 @@ int cmd_propagate(struct call *c)
         sharded += p->final[k].i != 0;
         tiled += p->final[k].i && sharding_is_tiled(m->ir->shardings, p->final[k]);
     }
-    for (uint32_t k = 0; k < p->nwrites; k++)
-        if (p->writes[k].time.iteration > sweeps)
-            sweeps = p->writes[k].time.iteration;
+    for (uint32_t i = 1; i <= module_ninstrs(m); i++)
+        for (uint32_t k = 0; k < prop_writes(p, (instr_id){ i }).n; k++)
+            if (prop_writes(p, (instr_id){ i }).v[k].time.iteration > sweeps)
+                sweeps = prop_writes(p, (instr_id){ i }).v[k].time.iteration;
     if (c->json) {
         json_put_int(&c->js, "instructions", all);
         json_put_int(&c->js, "sharded", sharded);

@@ -67,9 +67,18 @@ int cmd_mesh(struct call *c)
     }
     uint32_t off;
     const char *text = call_rest(c, first, &off);
+    const struct source *src = c->src;
     diag_stage(c->d, "usage");
-    if (!mesh_parse(document_ir(c->sh->doc)->shardings, &c->arena, c->src, off, text, strlen(text),
-                    &m, c->d))
+    if (!strncmp(text, "physical=", 9) && first == 0 && document_mesh(c->sh->doc)) { /* the axes stay */
+        struct mesh axes = *document_mesh(c->sh->doc);
+        struct str words = STR_IN(&c->arena);
+        axes.physical = (order_id){ 0 };
+        mesh_print(document_ir(c->sh->doc)->shardings, &axes, &words);
+        str_addf(&words, " %s", text);
+        text = str_text(&words);
+        src = NULL;
+    }
+    if (!mesh_parse(document_ir(c->sh->doc)->shardings, &c->arena, src, off, text, strlen(text), &m, c->d))
         return STATUS_USAGE;
     m.name = name;
     const struct strategy *before = change_begin(c);

@@ -111,9 +111,9 @@ static void say_step(struct call *c, const struct propagation *p, struct table *
 static int64_t say_losers(struct call *c, const struct propagation *p, instr_id w, bool json)
 {
     int64_t lost = 0;
-    for (uint32_t k = p->first[w.i]; k < p->first[w.i + 1]; k++) {
+    for (uint32_t k = 0; k < prop_writes(p, w).n; k++) {
         struct why_candidate *list;
-        int n = why_candidates(p, w, &p->writes[k], &c->arena, &list);
+        int n = why_candidates(p, w, &prop_writes(p, w).v[k], &c->arena, &list);
         for (int v = 0; v < n; v++) {
             if (list[v].taken || !list[v].offered.i || list[v].offered.i == p->final[w.i].i)
                 continue;

@@ -104,9 +104,8 @@ static void size_reasons(struct call *c, struct question *q)
 static void given_reasons(struct call *c, struct question *q)
 {
     const struct module *m = document_module(c->sh->doc);
-    const char *by = q->working.i && q->p->first[q->working.i] < q->p->first[q->working.i + 1] &&
-                             q->p->writes[q->p->first[q->working.i]].rule == RULE_ANNOTATION
-                         ? annotated_by(c, q->p, q->working) : NULL;
+    struct prop_writes list = q->working.i ? prop_writes(q->p, q->working) : (struct prop_writes){ NULL, 0 };
+    const char *by = list.n && list.v[0].rule == RULE_ANNOTATION ? annotated_by(c, q->p, q->working) : NULL;
     bool root = q->loaded.i == comp_at(m, m->entry)->root.i;
     if (by)
         reason(c, q, "annotated", NULL, arena_printf(&c->arena, "it is annotated by %s; propagation keeps that (P-75, P-87)", by));
@@ -141,8 +140,8 @@ static void say_reasons(struct call *c, struct question *q)
     axis_reasons(c, q);
     size_reasons(c, q);
     if (q->working.i && q->shape->kind == SHAPE_ARRAY && !candidate_reasons(c, q, NULL))
-        for (uint32_t k = q->p->first[q->working.i]; k < q->p->first[q->working.i + 1]; k++)
-            if (candidate_reasons(c, q, &q->p->writes[k]))
+        for (uint32_t k = 0; k < prop_writes(q->p, q->working).n; k++)
+            if (candidate_reasons(c, q, &prop_writes(q->p, q->working).v[k]))
                 break;
     if (!q->reasons)
         reason(c, q, "no path", NULL, "no neighbour offers it: no annotation's split leads here");

@@ -40,10 +40,12 @@ const struct command commands[] = {
       .example = EX_export, .complete = COMPLETE_EXPORT, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_export },
 
     /* ---- strategy ---- */
-    { .name = "mesh", .aliases = "m", .group = "strategy", .args = "[@NAME] [AXIS=SIZE... [order=...]]", .max = -1,
+    { .name = "mesh", .aliases = "m", .group = "strategy", .args = "[@NAME] [AXIS=SIZE... [order=...] [physical=...]]", .max = -1,
       .summary = "name the grid of devices; alone: print it",
       .details = "    order=[4,2]T(1,0) or order=0,1,3,2,... says which device sits where. A further mesh is\n"
-                 "    named @NAME and used as [@NAME x,_]. Annotations are read again, by axis name.\n",
+                 "    named @NAME and used as [@NAME x,_]. Annotations are read again, by axis name.\n"
+                 "    physical=[4,2]T(1,0) or physical=0,2,1,3,...: the places of devices 0, 1, 2, .. on the hardware,\n"
+                 "    counted along its links; costs and plot mesh --physical follow it, shardings do not.\n",
       .example = EX_mesh, .complete = COMPLETE_NONE, .flags = CHANGES, .run = cmd_mesh },
     { .name = "shard", .aliases = "s", .group = "strategy", .args = "T SHARDING", .min = 2, .max = -1,
       .summary = "annotate a tensor, as if its text carried sharding=",
@@ -218,11 +220,13 @@ const struct command commands[] = {
                  "                your own: assets/hardware/README.md tells its fields.\n"
                  "    calibration=FILE  other shares of the data sheet than assets/calibration.json has\n",
       .example = EX_hardware, .complete = COMPLETE_FILE, .flags = MAY_REDIRECT, .run = cmd_hardware },
-    { .name = "memory", .group = "cost", .args = "[--all]", .max = 0, .options = "--all --limit=",
+    { .name = "memory", .group = "cost", .args = "[keep=X,..] [drop=X,..] [--all]", .max = 0, .options = "keep= drop= --all --limit=",
       .summary = "peak memory of one device: what is alive then, by kind, and whether it fits",
-      .details = "    The program's own order when it is scheduled, else a depth-first list order. Donated\n"
+      .details = "    The program's own order when it is scheduled, else the best of three list orders. Donated\n"
                  "    arguments hold outputs; a loop's carry is kept once; elementwise chains have no buffers inside.\n"
-                 "    temporaries: as XLA counts them, with outputs in allocations of their own.\n",
+                 "    temporaries: as XLA counts them, with outputs in allocations of their own.\n"
+                 "    keep=X  what if X, of a loop's body, were kept in all turns and not computed again\n"
+                 "    drop=X  what if X, of those alive, were computed again and not kept\n",
       .example = EX_memory, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_memory },
     { .name = "cost", .group = "cost", .args = "[overlap=none|full] [--all]", .max = 0, .options = "overlap= --all --limit=",
       .summary = "step time on the chosen hardware: compute, communication, by operation, axis, scope",
@@ -250,7 +254,7 @@ const struct command commands[] = {
 
     /* ---- pictures ---- */
     { .name = "plot", .group = "pictures", .args = "VIEW... [-o FILE.svg|FILE.png|FILE.pdf|FILE.txt]", .min = 1, .max = -1,
-      .options = "-o: dims= page= tiles= device= comm= group= round= hops= nodes= --values --before --torus --order --in --out --inline",
+      .options = "-o: dims= page= tiles= device= comm= group= round= hops= nodes= stages= --values --before --torus --order --physical --in --out --blame --inline",
       .summary = "draw which device holds what, the mesh, a reshard: on the terminal or into a file",
       .details = "    layout T                who holds which piece of a tensor\n"
                  "        dims=R,C            the two dimensions that are shown; others are pages\n"
@@ -263,20 +267,25 @@ const struct command commands[] = {
                  "    reshard T               what the program moves for T; T -> B, A -> B f32[8,16]: what would move\n"
                  "    mesh [AXIS]             the grid of devices, the groups of AXIS joined\n"
                  "        --torus --order     links of neighbours; places where they are not the ids\n"
+                 "        --physical          where the devices sit on the hardware, how far the next one along AXIS is\n"
                  "        comm=NAME group=N   the groups of a collective\n"
                  "    graph [T [B]]           as the command graph has it\n"
                  "    hops COLLECTIVE         how it moves its chunks, round by round; round=K group=G: one of them\n"
                  "    timeline                devices over time: computing, communicating, waiting\n"
+                 "        stages=AXIS         and where a stage of the pipeline along AXIS has no microbatch\n"
                  "    memory                  bytes of one device over its schedule, what is alive at the peak\n"
-                 "    --inline                as a picture in the terminal, where it can: kitty, Ghostty, iTerm2, WezTerm\n",
+                 "    --inline                as a picture in the terminal, where it can: kitty, Ghostty, iTerm2, WezTerm,\n"
+                 "                            sixels; set inline=auto: always\n",
       .example = EX_plot, .complete = COMPLETE_PLOT, .flags = MAY_REDIRECT, .run = cmd_plot },
     { .name = "graph", .group = "pictures", .args = "[T [B]] [hops=N] [--in|--out] [-o FILE.svg|FILE.png|FILE.pdf|FILE.dot]", .max = 2,
-      .options = "-o: hops= nodes= --in --out --inline",
+      .options = "-o: hops= nodes= --in --out --blame --inline",
       .summary = "instructions around one, between two, or the module at a glance; where data moves is marked",
       .details = "    graph             the module: a box a layer or computation, when it is large\n"
                  "    graph T           T and hops=2 steps around it, at most nodes=48\n"
                  "    graph T --in      what T is made from; --out: what is made from T\n"
                  "    graph A B         everything on the way from A to B\n"
+                 "    graph COLLECTIVE  its devices, and who sends to whom\n"
+                 "    --blame           frames the collectives that another annotation would save, found by trying\n"
                  "    On the terminal it is a list; files and the window are laid out by Graphviz's dot, which is\n"
                  "    started for it, and stopped when it takes long. -o FILE.dot writes the graph for Graphviz.\n",
       .example = EX_graph, .complete = COMPLETE_TENSOR, .flags = MAY_REDIRECT, .run = cmd_graph },

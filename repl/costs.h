@@ -15,6 +15,8 @@ void json_put_real(struct json *j, const char *key, double v);
 const char *node_name(struct call *c, const struct module *m, instr_id node);
 /* Loaded instruction that it serves, "" for glue. */
 const char *node_for(struct call *c, const struct program *p, instr_id node);
+/* memory keep=, drop=: tells what they would change; false with a message. dry: says nothing else. */
+bool memory_ifs(struct call *c, const struct program *p, const struct cost_plan *plan, const struct memory *r, bool dry);
 /* The program in force, NULL for a dump that is one; fails only with a message. */
 bool costs_program(struct call *c, const struct program **p, const struct module **m);
 

@@ -141,13 +141,17 @@ static bool render_under(struct shell *sh, const struct diag_msg *m, struct str 
     int at = width + m->column - 1;
     if (at > (sh->columns ? sh->columns : 100) - 12)
         return false;
-    for (int k = 0; k < at; k++)
-        str_addc(s, ' ');
+    struct str line = STR_IN(s->arena);
+    str_addf(&line, "%*s", at, "");
     for (int k = 0; k < (m->caret_len > 0 ? m->caret_len : 1); k++)
-        str_addc(s, '^');
-    str_addf(s, " %s%s\n", m->severity == DIAG_WARNING ? "warning: " : "", m->text);
+        str_addc(&line, '^');
+    str_addf(&line, " %s%s\n", m->severity == DIAG_WARNING ? "warning: " : "", m->text);
     if (m->hint)
-        str_addf(s, "  %s%s\n", is_sentence(m->hint) ? "" : "try: ", m->hint);
+        str_addf(&line, "  %s%s\n", is_sentence(m->hint) ? "" : "try: ", m->hint);
+    if (sh->columns > 0)
+        fold_lines(s, line.s, line.n, sh->columns);
+    else
+        str_add(s, line.s, line.n);
     return true;
 }
 
@@ -155,7 +159,12 @@ static void render(struct shell *sh, const struct diag_msg *m, struct str *s)
 {
     if (render_under(sh, m, s))
         return;
-    diag_render(m, s);
+    struct str text = STR_IN(s->arena);
+    diag_render(m, &text);
+    if (sh->columns > 0 && !m->file) /* a line of a file stays as it is, its caret below */
+        fold_lines(s, text.s, text.n, sh->columns);
+    else
+        str_add(s, text.s, text.n);
     if (s->n && s->s[s->n - 1] != '\n')
         str_addc(s, '\n');
 }

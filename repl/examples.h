@@ -522,7 +522,7 @@
     "...\n" \
     "gspmd> plot layout w1\n" \
     "w1   f32[128,512]   [_,model]\n" \
-    "local f32[128,128], 4 tiles, 2 copies of each, 65536 bytes a device\n" \
+    "local f32[128,128], 4 tiles, 2 copies of each, 65,536 bytes a device\n" \
     "\n" \
     "             0:128         128:256        256:384        384:512\n" \
     "       ┌──────────────┬──────────────┬──────────────┬──────────────┐\n" \
@@ -673,18 +673,18 @@
     "gspmd> hardware h100\n" \
     "...\n" \
     "gspmd> cost\n" \
-    "step         6.16 us on h100: 8 nvlink\n" \
-    "compute      2.07 us, communication 4.09 us, of which 4.09 us exposed (66.3 % of the step)\n" \
+    "step         6.15 us on h100: 8 nvlink\n" \
+    "compute      2.07 us, communication 4.08 us, of which 4.08 us exposed (66.3 % of the step)\n" \
     "utilisation  0.0 % of the bf16 peak by matrix FLOPs: 2.097e+06 a device and step (all: 2.105e+06), 224 KiB of memory traffic\n" \
     "operation   kernels  compute    links  exposed  of the step\n" \
-    "all-reduce        1           4.09 us  4.09 us       66.3 %\n" \
+    "all-reduce        1           4.08 us  4.08 us       66.3 %\n" \
     "dot               2  2.07 us                         33.7 %\n" \
     "axis   kernels    links  exposed  of the step\n" \
-    "model        1  4.09 us  4.09 us       66.3 %\n" \
+    "model        1  4.08 us  4.08 us       66.3 %\n" \
     "scope       kernels  compute    links  exposed  of the step\n" \
-    "(no scope)        3  2.07 us  4.09 us  4.09 us      100.0 %\n" \
+    "(no scope)        3  2.07 us  4.08 us  4.08 us      100.0 %\n" \
     "kernel        op          shape        one run  runs  of the step  bound by  for\n" \
-    "all-reduce.1  all-reduce  f32[32,128]  4.09 us     1       66.3 %  links     y\n" \
+    "all-reduce.1  all-reduce  f32[32,128]  4.08 us     1       66.3 %  links     y\n" \
     "dot.2         dot         f32[32,128]  1.04 us     1       16.8 %  memory    y\n" \
     "dot.1         dot         f32[32,128]  1.04 us     1       16.8 %  memory    h\n"
 #define EX_roofline \
@@ -699,9 +699,9 @@
     "gspmd> roofline --limit=3\n" \
     "tpu-v3: below 136.7 FLOPs a byte memory is the bound\n" \
     "kernel        op              FLOPs   bytes  FLOPs a byte  of peak  of the step  bound by\n" \
-    "all-reduce.1  all-reduce      4,096  32,768         0.125                47.6 %  links\n" \
-    "dot.2         dot         1.053e+06  98,308          10.7    8.1 %       26.2 %  memory\n" \
-    "dot.1         dot         1.049e+06  98,304          10.7    8.0 %       26.2 %  memory\n"
+    "all-reduce.1  all-reduce      4,096  32,768         0.125                47.4 %  links\n" \
+    "dot.2         dot         1.053e+06  98,308          10.7    8.1 %       26.3 %  memory\n" \
+    "dot.1         dot         1.049e+06  98,304          10.7    8.0 %       26.3 %  memory\n"
 #define EX_why_cost \
     "gspmd> load models/mlp.json\n" \
     "...\n" \
@@ -715,16 +715,16 @@
     "...\n" \
     "gspmd> why-cost y\n" \
     "dot.2  dot f32[32,128]  1.06 us x 1 runs = 1.06 us, 17.0 % of the step\n" \
-    "  arithmetic: 1.049e+06 matrix FLOPs / (1.56e+14 FLOP/s x 0.94 reached x 1 of whole 64-tiles) + 4,096 others / (1.95e+13 x 1) = 7.36 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
+    "  arithmetic: 1.049e+06 matrix FLOPs / (1.56e+14 FLOP/s x 0.94 reached x 1 of whole 64-tiles), beside it 4,096 others / (1.95e+13 x 1) = 7.15 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
     "  memory: (81,924 bytes read + 16,384 written) / (2039 GB/s x 0.8 reached) = 60.3 ns  (https://www.nvidia.com/en-us/data-center/a100/ (data sheet))\n" \
     "    reads 16,384 bytes of dot.1\n" \
     "    reads 65,536 bytes of w2\n" \
     "    reads 4 bytes of constant.1\n" \
     "  the longer one and 1 us to start: 1.06 us, bound by memory\n" \
-    "all-reduce.1  all-reduce f32[32,128]  4.13 us x 1 runs = 4.13 us, 66.1 % of the step\n" \
+    "all-reduce.1  all-reduce f32[32,128]  4.12 us x 1 runs = 4.12 us, 66.0 % of the step\n" \
     "  V = 16,384 bytes in groups of 4 over model\n" \
-    "  along nvlink (8 devices): 4 members, 192 GB/s of 300 GB/s (https://www.nvidia.com/en-us/data-center/a100/: NVLink 600 GB/s both ways; x 0.64 reached)\n" \
-    "  2 V (n-1)/n / bandwidth = 128 ns, latency 4 us: 4.13 us\n"
+    "  along nvlink (8 devices): 4 members, 204 GB/s of 300 GB/s (https://www.nvidia.com/en-us/data-center/a100/: NVLink 600 GB/s both ways; x 0.68 reached)\n" \
+    "  2 V (n-1)/n / bandwidth = 120 ns, latency 4 us: 4.12 us\n"
 #define EX_sweep \
     "gspmd> load models/mlp.json\n" \
     "...\n" \

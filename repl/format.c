@@ -135,25 +135,31 @@ static int hanging(const char *p, const char *end, int columns)
     return in + 2 < columns / 2 ? in + 2 : columns / 2;
 }
 
+/* One line, its rest `hang` in. */
+static void fold_hanging(struct str *to, const char *p, size_t n, int columns, int hang)
+{
+    const char *end = p + n, *from = p;
+    while (p < end && *p == ' ') /* the line's own blanks are no place to break it */
+        p++;
+    const char *cut = line_part(p, end, columns - (int)(p - from));
+    str_add(to, from, (size_t)(cut - from));
+    for (p = cut; p < end; p = cut) {
+        while (p < end && *p == ' ')
+            p++;
+        if (p == end)
+            break;
+        cut = line_part(p, end, columns - hang);
+        str_addf(to, "\n%*s%.*s", hang, "", (int)(cut - p), p);
+    }
+}
+
 void fold_lines(struct str *to, const char *text, size_t n, int columns)
 {
     const char *stop = text + n;
     for (const char *p = text; p < stop;) {
         const char *end = memchr(p, '\n', (size_t)(stop - p));
         end = end ? end : stop;
-        int in = (int)strspn(p, " "), hang = hanging(p, end, columns);
-        const char *from = p;
-        p += in < end - p ? in : 0; /* the line's own blanks are no place to break it */
-        const char *cut = line_part(p, end, columns - in);
-        str_add(to, from, (size_t)(cut - from));
-        for (p = cut; p < end; p = cut) {
-            while (p < end && *p == ' ')
-                p++;
-            if (p == end)
-                break;
-            cut = line_part(p, end, columns - hang);
-            str_addf(to, "\n%*s%.*s", hang, "", (int)(cut - p), p);
-        }
+        fold_hanging(to, p, (size_t)(end - p), columns, hanging(p, end, columns));
         if (end < stop)
             str_addc(to, '\n');
         p = end + (end < stop);
@@ -311,82 +317,182 @@ static void add_cell(struct str *s, const char *text, int width, bool right, boo
         str_addf(s, "%*s", gap, "");
 }
 
-/* The last cell of a row, in lines of `room`, each below the first. */
-static void add_last(struct str *s, const char *text, int at, int room)
-{
-    struct str lines = { .arena = s->arena };
-    fold_lines(&lines, text, strlen(text), room);
-    const char *p = str_text(&lines);
-    for (bool first = true; *p || first; first = false) {
-        size_t n = strcspn(p, "\n");
-        size_t blank = first ? 0 : strspn(p, " ");
-        str_addf(s, "%s%*s%.*s", first ? "" : "\n", first ? 0 : at, "", (int)(n - blank), p + blank);
-        p += n + (p[n] == '\n');
-    }
-}
-
 static void trim_end(struct str *s)
 {
     while (s->n > 0 && s->s[s->n - 1] == ' ')
         s->s[--s->n] = '\0';
 }
 
-/* How wide each column is; of the last one `room` at most, 0: any. */
+/* How wide each column is, and whether its cells are folded to that. */
 struct layout {
-    int width[TABLE_COLUMNS];
-    bool used[TABLE_COLUMNS];
-    int last, gap, before, room; /* before: columns in front of the last one */
+    int width[TABLE_COLUMNS], word[TABLE_COLUMNS]; /* word: the longest, which is not broken */
+    bool used[TABLE_COLUMNS], folded[TABLE_COLUMNS], any_folded;
+    bool flows; /* a row is a line of words, numbers with the head of their column */
+    int last, gap;
 };
+
+static int longest_word(const char *p)
+{
+    int most = 0;
+    for (size_t n; p && *p; p += n + (p[n] == ' ')) {
+        n = strcspn(p, " ");
+        int w = 0;
+        for (size_t k = 0; k < n; k++)
+            w += ((unsigned char)p[k] & 0xc0) != 0x80;
+        most = w > most ? w : most;
+    }
+    return most;
+}
+
+static void measure_cell(struct layout *l, int k, const char *text)
+{
+    int w = width_of(text), word = longest_word(text);
+    l->width[k] = w > l->width[k] ? w : l->width[k];
+    l->word[k] = word > l->word[k] ? word : l->word[k];
+}
 
 static void measure(struct layout *l, const struct table *t, bool with_head)
 {
     for (int64_t r = 0; r < t->rows.n; r++)
-        for (int k = 0; k < t->n; k++) {
-            int w = width_of(t->rows.v[r][k]);
-            l->used[k] |= w > 0;
-            l->width[k] = w > l->width[k] ? w : l->width[k];
-        }
+        for (int k = 0; k < t->n; k++)
+            measure_cell(l, k, t->rows.v[r][k]);
     for (int k = 0; k < t->n; k++) {
+        l->used[k] = l->width[k] > 0;
         if (!l->used[k])
             continue;
         l->last = k;
-        if (with_head && width_of(t->head[k]) > l->width[k])
-            l->width[k] = width_of(t->head[k]);
+        if (with_head)
+            measure_cell(l, k, t->head[k]);
     }
 }
 
-static int in_front(const struct layout *l)
+static int whole_width(const struct layout *l)
 {
     int n = 0;
-    for (int k = 0; k < l->last; k++)
-        n += l->used[k] ? l->width[k] + l->gap : 0;
+    for (int k = 0; k <= l->last; k++)
+        n += l->used[k] ? l->width[k] + (k < l->last ? l->gap : 0) : 0;
     return n;
 }
 
-/* A table wider than the terminal stands closer together, then folds what is last in a row. */
-static void fit(struct layout *l, int columns)
+/* The column that can give most; -1: none. */
+static int widest(const struct layout *l, const struct table *t, int least)
 {
-    enum { LAST_LEAST = 16, CELL_MOST = 72 };
-    if (l->last < 0)
-        return;
-    if (columns > 0 && in_front(l) + l->width[l->last] > columns)
+    int best = -1, most = 0;
+    for (int k = 0; k <= l->last; k++) {
+        int floor = l->word[k] > least ? l->word[k] : least;
+        if (l->used[k] && !t->right[k] && l->width[k] - floor > most) {
+            most = l->width[k] - floor;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* A table wider than the terminal stands closer together, then folds its widest texts; where that is not
+ * enough it has no columns. */
+static void fit(struct layout *l, const struct table *t, int columns)
+{
+    enum { LEAST = 12, CELL_MOST = 72 };
+    if (columns > 0 && whole_width(l) > columns) {
         l->gap = 1;
-    l->before = in_front(l);
-    if (columns > 0 && l->before + l->width[l->last] > columns && columns - l->before >= LAST_LEAST)
-        l->room = columns - l->before;
+        for (int over; (over = whole_width(l) - columns) > 0;) {
+            int k = widest(l, t, LEAST);
+            if (k < 0) {
+                l->flows = true;
+                return;
+            }
+            int floor = l->word[k] > LEAST ? l->word[k] : LEAST;
+            l->width[k] = l->width[k] - over > floor ? l->width[k] - over : floor;
+            l->folded[k] = l->any_folded = true;
+        }
+    }
     /* One odd row must not push every other row off the screen. */
     for (int k = 0; k <= l->last; k++)
         l->width[k] = l->width[k] > CELL_MOST ? CELL_MOST : l->width[k];
 }
 
-static void add_row(struct str *s, const struct layout *l, const struct table *t, const char *const *cells)
+static int first_bytes(const char *s, int columns)
+{
+    const char *p = s;
+    for (; *p && columns > 0; columns--)
+        for (p++; ((unsigned char)*p & 0xc0) == 0x80;)
+            p++;
+    return (int)(p - s);
+}
+
+/* What takes more than half a line, a tuple's type say, is told by its beginning; files, and an
+ * answer of one row, have it whole. */
+static struct table shortened(const struct table *t, int most, struct arena *a)
+{
+    struct table to = *t;
+    if (t->rows.n < 2 || most < 4)
+        return to;
+    to.rows.v = ARENA_ARRAY(a, const char **, t->rows.n);
+    for (int64_t r = 0; r < t->rows.n; r++) {
+        to.rows.v[r] = arena_copy(a, t->rows.v[r], TABLE_COLUMNS, sizeof *to.rows.v[r]);
+        for (int k = 0; k + 1 < t->n; k++) {
+            const char *cell = t->rows.v[r][k];
+            if (width_of(cell) > most)
+                to.rows.v[r][k] = arena_printf(a, "%.*s...", first_bytes(cell, most - 3), cell);
+        }
+    }
+    return to;
+}
+
+static void add_line(struct str *s, const struct layout *l, const struct table *t, const char *const *cells)
 {
     for (int k = 0; k <= l->last; k++)
-        if (l->used[k] && k == l->last && l->room && cells[k])
-            add_last(s, cells[k], l->before, l->room);
-        else if (l->used[k])
+        if (l->used[k])
             add_cell(s, cells[k], l->width[k], t->right[k], k == l->last, l->gap);
     trim_end(s);
+}
+
+/* The first line of a folded cell; *rest: what is behind it. */
+static const char *first_line(struct arena *a, const char **rest)
+{
+    size_t n = strcspn(*rest, "\n");
+    const char *line = arena_strndup(a, *rest, n);
+    *rest += n;
+    *rest += strspn(*rest, "\n ");
+    return line;
+}
+
+/* A row without columns, what does not fit further in. */
+static void add_flowing(struct str *s, const struct layout *l, const struct table *t,
+                        const char *const *cells, int columns)
+{
+    enum { INDENT = 4 };
+    struct str line = STR_IN(s->arena);
+    for (int k = 0; k <= l->last; k++)
+        if (cells[k] && cells[k][strspn(cells[k], " ")])
+            str_addf(&line, "%s%s%s%s", line.n ? "  " : "", t->right[k] ? t->head[k] : "",
+                     t->right[k] && t->head[k][0] ? " " : "", cells[k]);
+    fold_hanging(s, str_text(&line), line.n, columns, INDENT);
+    str_addc(s, '\n');
+}
+
+static void add_row(struct str *s, const struct layout *l, const struct table *t, const char *const *cells)
+{
+    if (!l->any_folded) {
+        add_line(s, l, t, cells);
+        return;
+    }
+    const char *rest[TABLE_COLUMNS], *line[TABLE_COLUMNS];
+    for (int k = 0; k <= l->last; k++) {
+        struct str folded = STR_IN(s->arena);
+        if (l->folded[k] && cells[k])
+            fold_lines(&folded, cells[k], strlen(cells[k]), l->width[k]);
+        rest[k] = folded.n ? str_text(&folded) : cells[k] ? cells[k] : "";
+    }
+    for (bool more = true, first = true; more; first = false) {
+        more = false;
+        str_adds(s, first ? "" : "\n");
+        for (int k = 0; k <= l->last; k++) {
+            line[k] = first_line(s->arena, &rest[k]);
+            more = more || rest[k][0];
+        }
+        add_line(s, l, t, line);
+    }
 }
 
 void table_print(struct call *c, struct table *t, bool with_head)
@@ -397,16 +503,24 @@ void table_print(struct call *c, struct table *t, bool with_head)
         blocks_table(c->sh->blocks, t, with_head);
         return;
     }
+    int columns = c->sh->columns;
     struct layout l = { .gap = 2, .last = -1 };
-    measure(&l, t, with_head);
-    fit(&l, c->sh->columns);
+    struct table fitted = columns > 0 ? shortened(t, columns / 2, &c->arena) : *t;
+    measure(&l, &fitted, with_head);
+    fit(&l, &fitted, columns);
+    if (l.flows) {
+        fitted = shortened(t, 2 * columns, &c->arena);
+        for (int64_t r = 0; r < t->rows.n; r++)
+            add_flowing(&c->out, &l, &fitted, fitted.rows.v[r], columns);
+        return;
+    }
     if (with_head && t->rows.n) {
         str_adds(&c->out, c->sh->color ? "\033[1m" : "");
         add_row(&c->out, &l, t, t->head);
         str_adds(&c->out, c->sh->color ? "\033[0m\n" : "\n");
     }
     for (int64_t r = 0; r < t->rows.n; r++) {
-        add_row(&c->out, &l, t, t->rows.v[r]);
+        add_row(&c->out, &l, &fitted, fitted.rows.v[r]);
         str_addc(&c->out, '\n');
     }
 }

@@ -325,6 +325,7 @@ int main(int argc, char **argv)
     int early = answer_and_end(argc, argv);
     if (early >= 0)
         return early;
+    arena_keep_memory();
     struct arguments a = { .color = AUTO };
     int status = read_arguments(argc, argv, &a);
     if (status) {

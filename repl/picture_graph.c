@@ -13,7 +13,8 @@ struct moved {
     instr_id from, to; /* of the loaded module; to none: at from */
     enum op_kind kind;
     const char *label;
-    int64_t bytes;
+    int64_t bytes, which; /* collective */
+    bool asked, avoidable;
 };
 
 struct pick {
@@ -27,6 +28,9 @@ struct pick {
     int32_t *place; /* [ninstrs + 1] node of an instruction + 1; 0: none */
     VEC(instr_id) list;
     int64_t most, left_out;
+    const struct collective *collectives; /* of the program */
+    int64_t total;                        /* bytes that it sends */
+    int asked;                            /* collectives whose blame was tried */
     uint32_t least;         /* size of a computation that has a box of its own */
     VEC(struct graph_node) nodes;
     VEC(struct graph_edge) edges;
@@ -55,12 +59,10 @@ static instr_id producer(struct pick *k, const struct program *prog, instr_id no
     return (instr_id){ 0 };
 }
 
-static void add_move(struct pick *k, instr_id from, instr_id to, const struct program *prog,
-                     const struct collective *c)
+static void add_move(struct pick *k, instr_id from, instr_id to, const struct collective *c)
 {
-    struct moved v = { .from = from, .to = to, .kind = c->kind, .bytes = c->bytes };
+    struct moved v = { .from = from, .to = to, .kind = c->kind, .bytes = c->bytes, .which = c - k->collectives };
     v.label = arena_printf(k->a, "%s %s", op_name(c->kind), nice_bytes(k->a, c->bytes));
-    (void)prog;
     vec_push(k->a, &k->moves, v);
 }
 
@@ -80,7 +82,7 @@ static int add_consumers(struct pick *k, const struct program *prog, const struc
                 for (int64_t v = k->moves.n - made; v < k->moves.n; v++)
                     known |= k->moves.v[v].to.i == s.i;
                 if (!known && made < 8) {
-                    add_move(k, mine, s, prog, c);
+                    add_move(k, mine, s, c);
                     made++;
                 }
             } else if (n < FRONT) {
@@ -111,6 +113,8 @@ static void find_moves(struct pick *k)
     if (!prog || !prog->notes || !document_collectives(doc, &list, &n, &total, call_tick(k->c), NULL))
         return;
     struct users users;
+    k->collectives = list;
+    k->total = total;
     users_make(prog->module, k->a, &users);
     for (int64_t i = 0; i < n; i++) {
         instr_id mine = served(k, prog, list[i].instr);
@@ -119,9 +123,9 @@ static void find_moves(struct pick *k)
             continue;
         instr_id from = sum ? (instr_id){ 0 } : producer(k, prog, list[i].instr, mine);
         if (from.i && is_operand(k->m, mine, from))
-            add_move(k, from, mine, prog, &list[i]);
+            add_move(k, from, mine, &list[i]);
         else if (sum || add_consumers(k, prog, &users, &list[i], mine) == 0)
-            add_move(k, mine, (instr_id){ 0 }, prog, &list[i]);
+            add_move(k, mine, (instr_id){ 0 }, &list[i]);
     }
 }
 
@@ -201,11 +205,40 @@ static bool choose_between(struct pick *k, instr_id a, instr_id b)
 
 /* ---- nodes and edges of instructions ------------------------------------------------------------- */
 
+/* "bi,io->bo" of a product; "" where letters do not suffice. */
+static const char *einsum_of(struct pick *k, instr_id i)
+{
+    const struct instr *in = instr_at(k->m, i);
+    struct dot_dims d;
+    char lhs[33] = "", rhs[33] = "", out_[65] = "";
+    int n = 0, at = 0;
+    if (in->op != OP_DOT || in->noperands < 2)
+        return "";
+    int nl = instr_shape(k->m, in->operands[0])->rank, nr = instr_shape(k->m, in->operands[1])->rank;
+    if (nl + nr > 26)
+        return "";
+    instr_dot_dims(k->m, i, &d);
+    memset(rhs, ' ', (size_t)nr);
+    for (int x = 0; x < nl; x++)
+        lhs[x] = (char)('a' + n++);
+    for (int b = 0; b < d.nbatch; b++)
+        out_[at++] = rhs[d.rhs_batch[b]] = lhs[d.lhs_batch[b]];
+    for (int b = 0; b < d.ncontract; b++)
+        rhs[d.rhs_contract[b]] = lhs[d.lhs_contract[b]];
+    for (int x = 0; x < d.nlhs_free; x++)
+        out_[at++] = lhs[d.lhs_free[x]];
+    for (int x = 0; x < nr; x++)
+        if (rhs[x] == ' ')
+            out_[at++] = rhs[x] = (char)('a' + n++);
+    return arena_printf(k->a, " %s,%s->%s", lhs, rhs, out_);
+}
+
 static const char *op_line(struct pick *k, instr_id i)
 {
     const struct instr *in = instr_at(k->m, i);
     const char *shape = shape_text(k->c, in->shape);
-    return arena_printf(k->a, "%s %s", op_name((enum op_kind)in->op), strlen(shape) > 40 ? "(tuple)" : shape);
+    return arena_printf(k->a, "%s%s %s", op_name((enum op_kind)in->op), einsum_of(k, i),
+                        strlen(shape) > 40 ? "(tuple)" : shape);
 }
 
 static const char *sharding_line(struct pick *k, instr_id i)
@@ -239,25 +272,45 @@ static int cluster_of(struct pick *k, comp_id comp)
     return (int)k->clusters.n - 1;
 }
 
+/* Whether some other annotation sends less in all, found by trying (--blame); the first few only: it takes time. */
+static bool is_avoidable(struct pick *k, struct moved *v)
+{
+    enum { MOST_ASKED = 24 };
+    struct remedies r;
+    if (!call_option(k->c, "--blame") || v->asked)
+        return v->avoidable;
+    v->asked = true;
+    if (k->asked++ >= MOST_ASKED ||
+        !document_remedies(k->c->sh->doc, v->which, false, &k->c->arena, &r, call_tick(k->c), NULL))
+        return false;
+    v->avoidable = r.best >= 0 && r.list[r.best].bytes < k->total;
+    return v->avoidable;
+}
+
 /* "all-gather 96 bytes", "2 all-gather, 128 bytes", "2 moves, 160 bytes"; NULL: nothing moves. */
-static const char *move_label(struct pick *k, instr_id from, instr_id to, int64_t *bytes)
+static const char *move_label(struct pick *k, instr_id from, instr_id to, int64_t *bytes, bool *avoidable)
 {
     const struct moved *first = NULL;
     bool alike = true;
     int64_t n = 0;
     *bytes = 0;
+    *avoidable = false;
     for (int64_t v = 0; v < k->moves.n; v++) {
-        const struct moved *x = &k->moves.v[v];
+        struct moved *x = &k->moves.v[v];
         if (x->from.i != from.i || x->to.i != to.i)
             continue;
+        *avoidable |= is_avoidable(k, x);
         first = first ? first : x;
         alike &= x->kind == first->kind;
         *bytes += x->bytes;
         n++;
     }
-    if (n <= 1)
-        return first ? first->label : NULL;
-    return arena_printf(k->a, "%" PRId64 " %s, %s", n, alike ? op_name(first->kind) : "moves", nice_bytes(k->a, *bytes));
+    if (n == 0)
+        return NULL;
+    const char *mark = *avoidable ? ", avoidable" : "";
+    if (n == 1)
+        return arena_printf(k->a, "%s%s", first->label, mark);
+    return arena_printf(k->a, "%" PRId64 " %s, %s%s", n, alike ? op_name(first->kind) : "moves", nice_bytes(k->a, *bytes), mark);
 }
 
 static void add_instr_nodes(struct pick *k, int64_t chosen)
@@ -276,7 +329,7 @@ static void add_instr_nodes(struct pick *k, int64_t chosen)
         if (many)
             node.cluster = cluster_of(k, instr_at(k->m, i)->comp);
         int64_t bytes;
-        node.note = move_label(k, i, (instr_id){ 0 }, &bytes);
+        node.note = move_label(k, i, (instr_id){ 0 }, &bytes, &node.avoidable);
         node.hint = arena_printf(k->a, "%s: %s %s", node.name, node.op, node.sharding ? node.sharding : "");
         vec_push(k->a, &k->nodes, node);
     }
@@ -294,7 +347,7 @@ static void add_instr_edges(struct pick *k)
             if (!from || again)
                 continue;
             struct graph_edge e = { .from = from - 1, .to = (int)n };
-            e.label = move_label(k, in->operands[o], k->list.v[n], &e.bytes);
+            e.label = move_label(k, in->operands[o], k->list.v[n], &e.bytes, &e.avoidable);
             vec_push(k->a, &k->edges, e);
         }
     }
@@ -610,6 +663,10 @@ struct scene *picture_graph(struct picture *p)
     }
     if (!read_count(c, "nodes", GRAPH_MOST_NODES, &k.most))
         return NULL;
+    bool devices = false;
+    struct scene *s = c->n == 1 ? picture_devices_graph(p, c->args[0].text, &devices) : NULL;
+    if (devices)
+        return s;
     k.prop = document_propagation(doc, call_tick(c), NULL);
     users_make(k.m, k.a, &k.users);
     k.place = ARENA_ARRAY(k.a, int32_t, (int64_t)module_ninstrs(k.m) + 1);

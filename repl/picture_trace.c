@@ -300,6 +300,25 @@ int64_t picture_frames(struct picture *p, struct scene ***frames)
     return n;
 }
 
+/* stages=AXIS: where each device is along it. */
+static bool find_stages(struct picture *p, const char *axis, const struct trace *t, struct timeline_stages *out_s)
+{
+    struct call *c = p->c;
+    const struct mesh *mesh = document_mesh(c->sh->doc);
+    int k = mesh ? mesh_find_axis(mesh, axis, strlen(axis)) : -1;
+    if (k < 0 || t->ndevices > mesh_devices(mesh)) {
+        call_usage(c, -1, "stages=%s: the mesh has no such axis", axis);
+        return false;
+    }
+    int64_t inner = 1, *stage = ARENA_ARRAY(p->a, int64_t, t->ndevices);
+    for (int x = k + 1; x < mesh->naxes; x++)
+        inner *= mesh->axes[x].size;
+    for (int64_t d = 0; d < t->ndevices; d++)
+        stage[d] = order_cell(document_ir(c->sh->doc)->shardings, mesh->order, d) / inner % mesh->axes[k].size;
+    *out_s = (struct timeline_stages){ mesh->axes[k].name, mesh->axes[k].size, stage };
+    return true;
+}
+
 struct scene *picture_timeline(struct picture *p)
 {
     if (p->c->n > 0) {
@@ -309,5 +328,9 @@ struct scene *picture_timeline(struct picture *p)
     struct picture_run *run = traced(p);
     if (!run)
         return NULL;
-    return view_timeline(&run->trace, p->width > 0 ? p->width - 150 : 400, p->text, p->a);
+    struct timeline_stages stages;
+    const char *axis = call_option(p->c, "stages");
+    if (axis && !find_stages(p, axis, &run->trace, &stages))
+        return NULL;
+    return view_timeline(&run->trace, axis ? &stages : NULL, p->width > 0 ? p->width - 150 : 330, p->text, p->a);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "repl/costs.h"
+
 /* ---- arguments ----------------------------------------------------------------------------------- */
 
 const struct mesh *picture_mesh(struct picture *p, struct mesh *line)
@@ -133,6 +135,7 @@ static bool layout_options_of(struct picture *p, int rank, struct layout_options
     o->max_tiles = p->most;
     o->max_pages = p->pages;
     o->width = p->width;
+    o->narrow = p->text && !call_option(c, "tiles");
     o->ndevices = document_devices(c->sh->doc);
     if (!read_dims(c, rank, o, p->a) || !read_option(c, "tiles", 1, 1024, &o->max_tiles))
         return false;
@@ -198,6 +201,12 @@ struct scene *picture_layout(struct picture *p)
     }
     struct scene *s = view_layout(ir, mesh, t.name, t.shape, t.sharding, &o, p->a);
     picture_values_free(&values);
+    int columns = p->text && o.value && !c->all ? c->sh->columns : 0;
+    if (columns > 0 && s->width > 6 * columns) {
+        call_usage(c, -1, "the numbers of %s take %d columns, more than the terminal has", t.name, (int)(s->width / 6));
+        diag_hint(c->d, "plot layout %s --values -o FILE.svg, or the window", t.name);
+        return NULL;
+    }
     return s;
 }
 
@@ -348,30 +357,35 @@ bool picture_collective(struct call *c, const char *name, const struct program *
 }
 
 /* Who sends to whom in the chosen group: each to each in an all-to-all, else as `set collectives=` says. */
-static void add_pattern(struct picture *p, const struct collective *k, struct mesh_options *o)
+int64_t picture_pattern(struct picture *p, const struct collective *k, int64_t group, int64_t *pairs, const char **what)
 {
-    enum { MOST_MEMBERS = 64, MOST_EACH = 8 };
     struct shardings *t = document_ir(p->c->sh->doc)->shardings;
     enum collective_algorithm how = document_strategy(p->c->sh->doc)->options.collectives;
-    int64_t n = k->groups.dims[1], at = 0, *pairs;
+    int64_t n = k->groups.dims[1], at = 0;
     bool each = k->kind == OP_ALL_TO_ALL || how == COLLECTIVES_DIRECT;
-    if (n > (each ? MOST_EACH : MOST_MEMBERS) || n < 2)
-        return;
-    pairs = ARENA_ARRAY(p->a, int64_t, 2 * n * n);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             /* a binomial tree: j hands to i what lies one bit farther from the root */
             bool tree = i > 0 && j == (i & (i - 1)), ring = j == (i + n - 1) % n;
             if (i == j || !(each || (how == COLLECTIVES_TREE ? tree : ring)))
                 continue;
-            pairs[2 * at] = tiling_device(t, k->groups, (int64_t[]){ o->group, j });
-            pairs[2 * at++ + 1] = tiling_device(t, k->groups, (int64_t[]){ o->group, i });
+            pairs[2 * at] = tiling_device(t, k->groups, (int64_t[]){ group, j });
+            pairs[2 * at++ + 1] = tiling_device(t, k->groups, (int64_t[]){ group, i });
         }
+    *what = each ? "each sends to each" : how == COLLECTIVES_TREE ? "a tree, down" : "a ring";
+    return at;
+}
+
+static void add_pattern(struct picture *p, const struct collective *k, struct mesh_options *o)
+{
+    enum { MOST_MEMBERS = 64, MOST_EACH = 8 };
+    bool each = k->kind == OP_ALL_TO_ALL || document_strategy(p->c->sh->doc)->options.collectives == COLLECTIVES_DIRECT;
+    int64_t n = k->groups.dims[1];
+    if (n > (each ? MOST_EACH : MOST_MEMBERS) || n < 2)
+        return;
+    int64_t *pairs = ARENA_ARRAY(p->a, int64_t, 2 * n * n);
     o->pairs = pairs;
-    o->npairs = at;
-    o->pairs_title = each                     ? "each sends to each"
-                     : how == COLLECTIVES_TREE ? "a tree, down"
-                                               : "a ring";
+    o->npairs = picture_pattern(p, k, o->group, pairs, &o->pairs_title);
 }
 
 struct scene *picture_mesh_view(struct picture *p)
@@ -379,7 +393,9 @@ struct scene *picture_mesh_view(struct picture *p)
     struct call *c = p->c;
     struct mesh line;
     const struct mesh *mesh = document_mesh(c->sh->doc);
-    struct mesh_options o = { .highlight = -1, .group = -1, .max_shown = p->most, .max_pages = p->pages };
+    struct mesh_options o = { .highlight = -1, .group = -1, .pairs_axis = -1, .max_shown = p->most, .max_pages = p->pages };
+    o.width = p->width;
+    o.tall = !p->text;
     const char *comm = call_option(c, "comm");
     if (!mesh && comm)
         mesh = picture_mesh(p, &line);
@@ -399,6 +415,8 @@ struct scene *picture_mesh_view(struct picture *p)
             return NULL;
         }
     }
+    if (call_option(c, "--physical"))
+        return picture_machine(p, mesh, &o);
     o.torus = call_option(c, "--torus") != NULL;
     o.order = call_option(c, "--order") != NULL;
     if (!comm)
@@ -448,6 +466,20 @@ static struct scene *graph_words(struct picture *p)
 static struct scene *hops_words(struct picture *p)
 {
     return picture_hops(rest(p));
+}
+
+struct scene *picture_machine(struct picture *p, const struct mesh *mesh, const struct mesh_options *o)
+{
+    struct call *c = p->c;
+    const struct hardware *h = costs_hardware(c);
+    struct machine m;
+    const char *former = diag_stage(c->d, "usage");
+    bool ok = h && machine_make(h, mesh_devices(mesh), c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL, &m, c->d);
+    diag_stage(c->d, former);
+    if (!ok)
+        return NULL;
+    m.places = mesh->physical;
+    return view_machine(document_ir(c->sh->doc), mesh, &m, o->highlight, o, p->a);
 }
 
 static struct scene *memory_words(struct picture *p)

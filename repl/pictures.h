@@ -36,7 +36,15 @@ struct scene *picture_layout(struct picture *p);
 struct scene *picture_device(struct picture *p);
 struct scene *picture_reshard(struct picture *p);
 struct scene *picture_mesh_view(struct picture *p);
+/* Where the mesh's devices sit on the chosen hardware; o: the highlighted axis, and sizes. */
+struct scene *picture_machine(struct picture *p, const struct mesh *mesh, const struct mesh_options *o);
 struct scene *picture_graph(struct picture *p); /* arguments: [T [B]] */
+/* A collective's devices as a graph: who sends to whom. NULL where the program has none of that name, and nothing is
+ * reported. */
+struct scene *picture_devices_graph(struct picture *p, const char *name, bool *found);
+/* from, to of each: who sends to whom in group `group` of k as `set collectives=` says; 2 n places for each member.
+ * what: in words. Returns how many. */
+int64_t picture_pattern(struct picture *p, const struct collective *k, int64_t group, int64_t *pairs, const char **what);
 /* Arguments: a collective; every round as a strip, or one with round=. */
 struct scene *picture_hops(struct picture *p);
 struct scene *picture_timeline(struct picture *p);
@@ -44,6 +52,8 @@ struct scene *picture_memory(struct picture *p);
 /* A frame a round; -1: reported. */
 int64_t picture_frames(struct picture *p, struct scene ***frames);
 void picture_run_free(struct shell *sh);
+/* Pixels a point, as `set scale=` says. */
+double picture_scale(const struct shell *sh);
 /* plot WHAT...: the scene of the words of a command. */
 struct scene *picture_scene(struct picture *p);
 

@@ -51,6 +51,7 @@ struct capture {
     struct scene *scene; /* out; NULL: there is none, and messages say why */
     double width;        /* points that the picture may take in width */
     bool many;           /* thousands of tiles are welcome: it can be panned */
+    bool text;           /* as for a terminal of 80 columns */
 };
 
 struct shell {

@@ -33,6 +33,7 @@ static const char *run_aside(struct shell *sh, const char *words, struct capture
     sh->rows = 40;
     sh->columns = 110;
     sh->capture = capture;
+    sh->aside = true;
     sh->depth += capture != NULL;
     if (sh->viewer)
         sh->viewer->running = true;
@@ -47,6 +48,7 @@ static const char *run_aside(struct shell *sh, const char *words, struct capture
     sh->rows = kept.rows;
     sh->columns = kept.columns;
     sh->capture = kept.capture;
+    sh->aside = kept.aside;
     sh->depth = kept.depth;
     sh->status = kept.status;
     sh->first_failure = kept.first_failure;
@@ -81,6 +83,10 @@ static uint64_t version(void *context)
 {
     const struct shell *sh = context;
     uint64_t h = hash_u64((uint64_t)(uintptr_t)document_strategy(sh->doc));
+    /* what a machine looks like is no part of the strategy */
+    h = hash_u64(h ^ (uint64_t)(uintptr_t)sh->hardware);
+    for (int k = 0; k < sh->nshape; k++)
+        h = hash_u64(h ^ (uint64_t)sh->shape[k]);
     return hash_u64(h ^ document_strategy(sh->doc)->key) ^ hash_u64((uint64_t)(uintptr_t)document_module(sh->doc));
 }
 

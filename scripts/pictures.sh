@@ -26,6 +26,11 @@ plot mesh comm=all-reduce.1 group=1 -o $out/mesh-groups.svg
 plot hops all-reduce.1 round=2 -o $out/hops.svg
 plot timeline -o $out/timeline.svg
 plot memory -o $out/memory.svg
+hardware tpu-v4 shape=2x4
+plot mesh model --physical -o $out/mesh-physical.svg
+mesh physical=[4,2]T(1,0)
+plot mesh model --physical -o $out/mesh-physical-other.svg
+mesh data=2 model=4
 set theme=dark
 plot layout w1 -o $out/layout-dark.svg
 " models/mlp.json
@@ -50,12 +55,21 @@ mesh data=2 model=4
 shard w1 [_,model]
 shard x [data,_]
 graph -o $out/graph.svg
+graph all-reduce.1 -o $out/graph-devices.svg
+unshard x
+shard w2 [_,model]
+graph --blame -o $out/graph-blame.svg
 " models/mlp.json
 fi
+"$gspmd" -q -n -c "
+mesh stage=4
+shard w [stage,_,_]
+plot timeline stages=stage -o $out/timeline-pipeline.svg
+" models/pipeline.hlo
 {
     echo '# What gspmd draws'
     echo
-    echo 'Each by the command under it, from models/mlp.json or models/transformer_layer.hlo; `make pictures` draws them again.'
+    echo 'Each by the command under it, from a model in models/; `make pictures` draws them again.'
     echo
     while read -r name words; do
         [ -e "$out/$name.svg" ] || continue
@@ -72,9 +86,14 @@ reshard-plan plot reshard [data,_] -> [_,model] f32[8,16]
 mesh plot mesh
 mesh-torus plot mesh --torus
 mesh-groups plot mesh comm=all-reduce.1 group=1
+mesh-physical hardware tpu-v4 shape=2x4; plot mesh model --physical
+mesh-physical-other mesh physical=[4,2]T(1,0); plot mesh model --physical
 graph graph
+graph-blame shard w2 [_,model]; graph --blame
+graph-devices graph all-reduce.1
 hops plot hops all-reduce.1 round=2
 timeline plot timeline
+timeline-pipeline plot timeline stages=stage
 memory plot memory
 END
 } >"$out/pictures.md"

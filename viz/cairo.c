@@ -36,7 +36,8 @@
     F(cairo_surface_write_to_png_stream) F(cairo_pdf_surface_create_for_stream)                    \
     F(cairo_pdf_surface_set_size) F(cairo_pattern_create_for_surface) F(cairo_pattern_destroy)     \
     F(cairo_pattern_set_extend) F(cairo_pattern_set_filter) F(cairo_pattern_set_matrix)            \
-    F(cairo_pdf_surface_set_metadata)
+    F(cairo_pdf_surface_set_metadata) F(cairo_font_options_create) F(cairo_font_options_destroy)       \
+    F(cairo_font_options_set_hint_metrics) F(cairo_set_font_options)
 
 static struct {
     bool tried, ready;
@@ -338,7 +339,7 @@ static uint32_t box_color(const struct painter *p, const struct scene_item *it)
     case ROLE_NODE:
         return it->axis < 0 ? paint(p, PAINT_EMPTY)
                             : palette_mix(palette_axis(it->axis), paint(p, PAINT_GROUND), 70);
-    case ROLE_MOVE: return palette_mix(paint(p, PAINT_MOVE), paint(p, PAINT_GROUND), 110);
+    case ROLE_MOVE: return palette_mix(paint(p, PAINT_MOVE), paint(p, PAINT_GROUND), it->rounded ? 30 : 110);
     case ROLE_TILE:
     case ROLE_LABEL:
     case ROLE_CAPTION:
@@ -529,11 +530,22 @@ static void paint_line(struct painter *p, const struct scene_item *it)
                    (v[2 * n - 1] - v[2 * n - 3]), fmax(6 * p->cam.scale, 2.2 * thick));
 }
 
+/* Characters as wide as they are, not whole pixels: small text stays in its box. */
+static void keep_widths(cairo_t *cr)
+{
+    cairo_font_options_t *o = lib.cairo_font_options_create();
+    lib.cairo_font_options_set_hint_metrics(o, CAIRO_HINT_METRICS_OFF);
+    lib.cairo_set_font_options(cr, o);
+    lib.cairo_font_options_destroy(o);
+}
+
 static void set_font(struct painter *p, double size, bool bold)
 {
     size = p->raster ? floor(size * SCENE_FACE * 4) / 4 : size * SCENE_FACE; /* few sizes: few glyphs */
     if (p->font > 0 && fabs(p->font - size) < 1e-9 && p->bold == bold)
         return;
+    if (p->font <= 0)
+        keep_widths(p->cr);
     if (p->font <= 0 || p->bold != bold)
         lib.cairo_select_font_face(p->cr, lib.face, CAIRO_FONT_SLANT_NORMAL,
                                    bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);

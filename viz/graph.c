@@ -123,7 +123,7 @@ static void add_node(const struct graph_view *g, int k, bool labels, struct str 
     if (n->chosen)
         str_adds(out, " penwidth=2.5");
     if (n->note)
-        str_addf(out, " color=\"#%06x\"", palette_paint(PAINT_MOVE, false));
+        str_addf(out, " color=\"#%06x\"%s", palette_paint(PAINT_MOVE, false), n->avoidable ? " penwidth=3" : "");
     if (n->collapsed)
         str_adds(out, " peripheries=2");
     str_adds(out, "]\n");
@@ -139,8 +139,8 @@ static void add_edge(const struct graph_view *g, int k, struct str *out, bool la
         label_or_room(out, text, labels);
     }
     if (labels && e->label)
-        str_addf(out, " color=\"#%06x\" fontcolor=\"#%06x\" penwidth=2", palette_paint(PAINT_MOVE, false),
-                 palette_paint(PAINT_MOVE, false));
+        str_addf(out, " color=\"#%06x\" fontcolor=\"#%06x\" penwidth=%d", palette_paint(PAINT_MOVE, false),
+                 palette_paint(PAINT_MOVE, false), e->avoidable ? 4 : 2);
     if (labels && e->dashed)
         str_adds(out, " style=dashed");
     str_adds(out, "]\n");
@@ -232,6 +232,18 @@ static struct scene_item *add_text(struct drawing *d, enum scene_role role, doub
     return t;
 }
 
+/* A red frame around words that tell of data which need not move. */
+static void frame_words(struct drawing *d, double x, double y, const char *text)
+{
+    struct scene_item *box = scene_add(d->s, SCENE_BOX, ROLE_MOVE);
+    box->x = x - 3;
+    box->y = y - 1;
+    box->w = CELL_W * scene_text_columns(text) + 6;
+    box->h = CELL_H + 2;
+    box->rounded = true;
+    box->hint = "avoidable: blame tells which annotation saves it";
+}
+
 static void draw_node(struct drawing *d, int k, double x, double y)
 {
     const struct graph_node *n = &d->g->nodes[k];
@@ -264,6 +276,8 @@ static void draw_node(struct drawing *d, int k, double x, double y)
         add_text(d, ROLE_RULER, left, line += CELL_H, ALIGN_LEFT, n->op);
     if (n->sharding)
         scene_add_spelled(d->s, ROLE_NODE, d->g->mesh, n->sharding, left, line += CELL_H, false);
+    if (n->note && n->avoidable)
+        frame_words(d, left, line + CELL_H, n->note);
     if (n->note)
         add_text(d, ROLE_MOVE, left, line += CELL_H, ALIGN_LEFT, n->note);
     if (n->more > 0)
@@ -304,6 +318,8 @@ static void add_edge_label(struct drawing *d, const struct graph_edge *e, double
     for (int line = 0; line < 7; line++) {
         t.y = y + (line % 2 ? -1 : 1) * (line + 1) / 2 * (CELL_H + 1);
         if (scene_is_free(d->s, &t)) {
+            if (e->avoidable)
+                frame_words(d, scene_text_rect(&t).x, t.y, text);
             vec_push(d->s->arena, &d->s->items, t);
             return;
         }
@@ -394,16 +410,18 @@ static void add_title(struct scene *s, const char *title)
 
 static void add_notes(struct scene *s, const struct graph_view *g)
 {
-    bool moves = false, dashed = false, collapsed = false;
+    bool moves = false, dashed = false, collapsed = false, avoidable = false;
     bool used[MESH_MAX_AXES] = { false };
     int axes[MOST_AXES];
     for (int k = 0; k < g->nedges; k++) {
         moves |= g->edges[k].label != NULL;
         dashed |= g->edges[k].dashed;
+        avoidable |= g->edges[k].avoidable;
     }
     for (int k = 0; k < g->nnodes; k++) {
         moves |= g->nodes[k].note != NULL;
         collapsed |= g->nodes[k].collapsed;
+        avoidable |= g->nodes[k].avoidable;
         int n = spelled_axes(g->mesh, g->nodes[k].sharding, axes, MOST_AXES);
         for (int i = 0; i < n; i++)
             used[axes[i]] = true;
@@ -428,6 +446,7 @@ static void add_notes(struct scene *s, const struct graph_view *g)
     if (x > 0)
         y += CELL_H;
     const char *const notes[] = { moves ? "red: data moves between devices there, bytes a device sends" : NULL,
+                                  avoidable ? "red frame: avoidable, another annotation sends less (blame tells which)" : NULL,
                                   dashed ? "dashed: a call" : NULL,
                                   collapsed ? "square corners: many instructions in one box" : NULL };
     for (size_t k = 0; k < COUNTOF(notes); k++) {
@@ -476,56 +495,109 @@ struct scene *view_graph(const struct graph_view *g, struct tick *tick, struct a
     return drawing.s;
 }
 
+/* ---- as a list ------------------------------------------------------------------------------------- */
+
+enum { ROOM = 80 }; /* columns of a terminal */
+
+struct list {
+    struct scene *s;
+    const struct graph_view *g;
+    int widest[3];
+    bool narrow, narrower; /* names, and then shardings, have lines of their own */
+    double y;
+};
+
+static struct scene_item *list_text(struct list *l, enum scene_role role, double x, const char *text)
+{
+    struct scene_item *t = scene_add(l->s, SCENE_TEXT, role);
+    t->x = x;
+    t->y = l->y;
+    t->text = scene_short(l->s->arena, text, ROOM - (int)(x / CELL_W));
+    return t;
+}
+
+/* Cut behind commas where a terminal ends. */
+static void list_wrapped(struct list *l, enum scene_role role, double x, const char *text)
+{
+    int room = ROOM - (int)(x / CELL_W);
+    while (scene_text_columns(text) > room) {
+        const char *cut = NULL;
+        int columns = 0;
+        for (const char *p = text; *p && columns < room; p++) {
+            columns += ((unsigned char)*p & 0xc0) != 0x80;
+            if (p[0] == ',' && p[1] == ' ')
+                cut = p + 2;
+        }
+        if (!cut)
+            break;
+        list_text(l, role, x, arena_strndup(l->s->arena, text, (size_t)(cut - text)));
+        l->y += CELL_H;
+        text = cut;
+    }
+    list_text(l, role, x, text);
+}
+
+/* "<- a, b (all-gather 96 bytes)   + 2 more"; "": nothing. */
+static const char *list_rest(const struct list *l, int k)
+{
+    const struct graph_node *n = &l->g->nodes[k];
+    struct str line = STR_IN(l->s->arena);
+    for (int e = 0; e < l->g->nedges; e++) {
+        const struct graph_edge *x = &l->g->edges[e];
+        if (x->to == k)
+            str_addf(&line, "%s%s%s%s%s", line.n ? ", " : "<- ", l->g->nodes[x->from].name, x->label ? " (" : "",
+                     x->label ? x->label : "", x->label ? ")" : "");
+    }
+    if (n->note)
+        str_addf(&line, "%s%s", line.n ? "   " : "", n->note);
+    if (n->more > 0)
+        str_addf(&line, "%s+ %" PRId64 " more", line.n ? "   " : "", n->more);
+    return str_text(&line);
+}
+
+static void list_node(struct list *l, int k)
+{
+    const struct graph_node *n = &l->g->nodes[k];
+    struct arena *a = l->s->arena;
+    double x = 2 * CELL_W;
+    list_text(l, ROLE_NODE, n->chosen ? 0 : x, n->chosen ? arena_printf(a, "* %s", n->name) : n->name)->bold = n->chosen;
+    x = l->narrow ? 4 * CELL_W : x + CELL_W * (l->widest[0] + 2);
+    l->y += l->narrow && (n->op || n->sharding) ? CELL_H : 0;
+    if (n->op)
+        list_text(l, ROLE_RULER, x, n->op);
+    l->y += l->narrower && n->op && n->sharding ? CELL_H : 0;
+    x += l->widest[1] && !l->narrower ? CELL_W * (l->widest[1] + 2) : 0;
+    if (n->sharding)
+        scene_add_spelled(l->s, ROLE_NODE, l->g->mesh, n->sharding, x, l->y, false);
+    x += l->widest[2] ? CELL_W * (l->widest[2] + 2) : 0;
+    const char *rest = list_rest(l, k);
+    if (rest[0]) {
+        if (x + CELL_W * scene_text_columns(rest) > ROOM * CELL_W || (l->narrower && (n->op || n->sharding))) {
+            x = 6 * CELL_W; /* on a line of its own, where a terminal shows it */
+            l->y += CELL_H;
+        }
+        list_wrapped(l, n->note ? ROLE_MOVE : ROLE_LABEL, x, rest);
+    }
+    l->y += CELL_H;
+}
+
 /* A line a node: its name, what it is, how it is split, whence its operands come. */
 struct scene *view_graph_list(const struct graph_view *g, struct arena *a)
 {
-    struct scene *s = scene_new(a);
-    double y = 2 * CELL_H;
-    int widest[3] = { 0 };
-    add_title(s, g->title);
+    struct list l = { .s = scene_new(a), .g = g };
+    add_title(l.s, scene_short(a, g->title, ROOM));
     for (int k = 0; k < g->nnodes; k++) {
         const char *const cells[3] = { g->nodes[k].name, g->nodes[k].op, g->nodes[k].sharding };
         for (int i = 0; i < 3; i++)
-            if (cells[i] && scene_text_columns(cells[i]) > widest[i])
-                widest[i] = scene_text_columns(cells[i]);
+            if (cells[i] && scene_text_columns(cells[i]) > l.widest[i])
+                l.widest[i] = scene_text_columns(cells[i]);
     }
-    for (int k = 0; k < g->nnodes; k++, y += CELL_H) {
-        const struct graph_node *n = &g->nodes[k];
-        double x = 2 * CELL_W;
-        struct str line = STR_IN(a);
-        struct scene_item *t = scene_add(s, SCENE_TEXT, ROLE_NODE);
-        t->x = n->chosen ? 0 : x;
-        t->y = y;
-        t->text = n->chosen ? arena_printf(a, "* %s", n->name) : n->name;
-        t->bold = n->chosen;
-        x += CELL_W * (widest[0] + 2);
-        if (n->op) {
-            t = scene_add(s, SCENE_TEXT, ROLE_RULER);
-            t->x = x;
-            t->y = y;
-            t->text = n->op;
-        }
-        x += widest[1] ? CELL_W * (widest[1] + 2) : 0;
-        if (n->sharding)
-            scene_add_spelled(s, ROLE_NODE, g->mesh, n->sharding, x, y, false);
-        x += widest[2] ? CELL_W * (widest[2] + 2) : 0;
-        for (int e = 0; e < g->nedges; e++)
-            if (g->edges[e].to == k)
-                str_addf(&line, "%s%s%s%s%s", line.n ? ", " : "<- ", g->nodes[g->edges[e].from].name,
-                         g->edges[e].label ? " (" : "", g->edges[e].label ? g->edges[e].label : "",
-                         g->edges[e].label ? ")" : "");
-        if (n->note)
-            str_addf(&line, "%s%s", line.n ? "   " : "", n->note);
-        if (n->more > 0)
-            str_addf(&line, "%s+ %" PRId64 " more", line.n ? "   " : "", n->more);
-        if (line.n) {
-            t = scene_add(s, SCENE_TEXT, n->note ? ROLE_MOVE : ROLE_LABEL);
-            t->x = x;
-            t->y = y;
-            t->text = str_text(&line);
-        }
-    }
-    scene_measure(s);
-    s->height = y;
-    return s;
+    l.narrow = 2 + l.widest[0] + 2 + l.widest[1] + 2 + l.widest[2] > ROOM;
+    l.narrower = l.narrow && 4 + l.widest[1] + 2 + l.widest[2] > ROOM;
+    l.y = 2 * CELL_H;
+    for (int k = 0; k < g->nnodes; k++)
+        list_node(&l, k);
+    scene_measure(l.s);
+    l.s->height = l.y;
+    return l.s;
 }

@@ -16,6 +16,7 @@ struct graph_node {
     const char *note;     /* data that moves at the node: "all-reduce.1 48 KiB"; NULL */
     const char *word, *hint;
     int cluster;          /* -1: none */
+    bool avoidable;       /* what moves there another annotation would save */
     bool collapsed;       /* stands for many instructions */
     bool chosen;          /* the one in question */
     int64_t more;         /* neighbours that are left out */
@@ -25,6 +26,7 @@ struct graph_edge {
     int from, to;
     const char *label; /* what moves on it: "all-gather 24 KiB"; NULL: nothing does */
     int64_t bytes;     /* a device sends */
+    bool avoidable;
     bool dashed;       /* a call */
     int64_t count;     /* values, where clusters are collapsed; 0: 1 */
 };

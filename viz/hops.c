@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MOST_DEVICES = 16, MOST_CHUNKS = 36, BOX_W = 36, BOX_H = 24 };
+enum { CELL_W = 6, CELL_H = 12, MOST_DEVICES = 16, MOST_CHUNKS = 36, BOX_W = 36, BOX_H = 30 };
 
 /* What a device has of a chunk. */
 struct holding {
@@ -25,6 +25,8 @@ struct hops {
     struct arena *a;
     int64_t n, chunks;
     int shown_devices, shown_chunks;
+    int numbers;    /* of a chunk that are shown */
+    double row;     /* height of the table's */
     bool sums;
     struct holding *cells, *before; /* [n * chunks] */
 };
@@ -154,7 +156,7 @@ static const char *cell_text(const struct hops *h, const struct holding *x, int6
     if (!x->has)
         return "";
     struct str s = STR_IN(h->a);
-    for (int k = 0; k < x->n; k++)
+    for (int k = 0; k < x->n && k < h->numbers; k++)
         str_addf(&s, "%s%.6g", k ? " " : "", x->v[k]);
     if (x->n == 0 && h->m->kind == OP_ALL_TO_ALL)
         str_addf(&s, "%" PRId64 ">%" PRId64, h->m->devices[chunk / h->n], h->m->devices[chunk % h->n]);
@@ -199,7 +201,7 @@ static void draw_cell(struct hops *h, int64_t rank, int64_t column, double x, do
     b->x = x;
     b->y = y;
     b->w = w;
-    b->h = 2 * CELL_H;
+    b->h = h->row;
     b->text = cell_text(h, c, chunk);
     if (!c->has)
         return;
@@ -214,29 +216,46 @@ static void draw_cell(struct hops *h, int64_t rank, int64_t column, double x, do
     b->hint = str_text(&hint);
 }
 
-static double draw_table(struct hops *h, double left, double top)
+static size_t widest_cell(const struct hops *h)
 {
     size_t widest = 3;
-    bool swaps = h->m->kind == OP_ALL_TO_ALL;
     for (int64_t r = 0; r < h->shown_devices; r++)
         for (int64_t c = 0; c < h->shown_chunks; c++) {
             int64_t chunk = chunk_of(h, r, c);
             size_t n = (size_t)scene_text_columns(cell_text(h, cell(h, r, chunk), chunk));
             widest = n > widest ? n : widest;
         }
+    return widest;
+}
+
+/* A terminal has 80 columns: fewer numbers, then fewer chunks. */
+static void fit_terminal(struct hops *h)
+{
+    enum { ROOM = 80 - 11 };
+    while (h->numbers > 1 && h->shown_chunks * ((int)widest_cell(h) + 4) >= ROOM)
+        h->numbers--;
+    while (h->shown_chunks > 1 && h->shown_chunks * ((int)widest_cell(h) + 4) >= ROOM)
+        h->shown_chunks--;
+}
+
+static double draw_table(struct hops *h, double left, double top)
+{
+    bool swaps = h->m->kind == OP_ALL_TO_ALL;
+    size_t widest = widest_cell(h);
     double w = CELL_W * ((double)widest + 4), x0 = left + CELL_W * 11.0;
     put(h, ROLE_RULER, x0, top, ALIGN_LEFT, swaps ? "for, then from device" : "chunk");
     for (int64_t c = 0; c < h->shown_chunks; c++)
         put(h, ROLE_RULER, x0 + (double)c * w + w / 2, top + CELL_H, ALIGN_CENTER,
             arena_printf(h->a, "%" PRId64, swaps ? h->m->devices[c] : c));
     double y = top + 2 * CELL_H;
-    for (int64_t r = 0; r < h->shown_devices; r++, y += 2 * CELL_H) {
-        put(h, ROLE_RULER, x0 - CELL_W, y + CELL_H, ALIGN_RIGHT,
+    for (int64_t r = 0; r < h->shown_devices; r++, y += h->row) {
+        double mid = h->o->list ? y + CELL_H : y + (h->row - CELL_H) / 2;
+        put(h, ROLE_RULER, x0 - CELL_W, mid, ALIGN_RIGHT,
             arena_printf(h->a, "device %" PRId64, h->m->devices[r]));
         for (int64_t c = 0; c < h->shown_chunks; c++)
             draw_cell(h, r, c, x0 + (double)c * w, y, w);
         if (in_passing(h, r) > 0)
-            put(h, ROLE_LEGEND, x0 + h->shown_chunks * w + CELL_W, y + CELL_H, ALIGN_LEFT,
+            put(h, ROLE_LEGEND, x0 + h->shown_chunks * w + CELL_W, mid, ALIGN_LEFT,
                 arena_printf(h->a, "+ %" PRId64 " in passing", in_passing(h, r)));
     }
     y += CELL_H;
@@ -379,13 +398,14 @@ static void add_caption(struct hops *h)
     struct str s = STR_IN(h->a), safe = STR_IN(h->a);
     const char *name = h->o->name ? h->o->name : "";
     str_add_safe(&safe, name, strlen(name));
-    str_addf(&s, "%s", str_text(&safe));
+    str_adds(&s, scene_short(h->a, str_text(&safe), 36));
     if (h->o->over && h->o->over[0])
         str_addf(&s, " over %s", h->o->over);
     str_addf(&s, ", %s, group ", collective_algorithm_name(h->t->algorithm));
-    for (int64_t r = 0; r < h->n && r < 8; r++)
+    int64_t r = 0;
+    for (; r < h->n && r < 8 && s.n < 66; r++)
         str_addf(&s, "%s%" PRId64, r ? "," : "", h->m->devices[r]);
-    if (h->n > 8)
+    if (h->n > r)
         str_addf(&s, ",.. (%" PRId64 ")", h->n);
     struct scene_item *t = put(h, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&s));
     t->bold = true;
@@ -398,9 +418,9 @@ static void add_caption(struct hops *h)
 
 static const char *cells_note(const struct hops *h)
 {
-    const char *colour = h->sums ? "colour: the device whose chunk it is in the end" : "colour: the device whose chunk it was";
+    const char *colour = h->sums ? "colour: whose chunk it is in the end" : "colour: whose chunk it was";
     if (h->o->value)
-        return arena_printf(h->a, "cells: first numbers of the chunk; %s", colour);
+        return arena_printf(h->a, "cells: first numbers of a chunk; %s", colour);
     if (h->sums)
         return arena_printf(h->a, "cells: devices whose parts are in it; %s", colour);
     return arena_printf(h->a, "cells: chunks; %s", colour);
@@ -414,12 +434,16 @@ static double draw(struct hops *h, const struct trace *t, const struct hops_opti
     h->shown_devices = (int)min_i64(h->n, MOST_DEVICES);
     h->shown_chunks = (int)min_i64(h->m->kind == OP_ALL_TO_ALL ? h->n : h->chunks, MOST_CHUNKS);
     h->sums = h->m->kind == OP_ALL_REDUCE || h->m->kind == OP_REDUCE_SCATTER;
+    h->numbers = HOPS_NUMBERS;
+    h->row = o->list ? 2 * CELL_H : 34;
     h->cells = ARENA_ARRAY(a, struct holding, h->n * h->chunks);
     h->before = ARENA_ARRAY(a, struct holding, h->n * h->chunks);
     start(h);
     for (int64_t r = 0; r < o->round && r < h->m->rounds; r++)
         run_round(h, r);
     add_caption(h);
+    if (o->list)
+        fit_terminal(h);
     double bottom = 0, left = o->list ? 0 : draw_ring(h, 3 * CELL_H, &bottom);
     double y = draw_table(h, left, 3 * CELL_H);
     if (o->list)

@@ -27,7 +27,17 @@ struct scene *view_hops(const struct trace *t, const struct hops_options *o, str
 /* Every round, one below the other (at most so many). */
 struct scene *view_hops_strip(const struct trace *t, const struct hops_options *o, int64_t most, struct arena *a);
 
-/* Rows of devices, time to the right: computing, communicating, waiting. width: points for the time. */
-struct scene *view_timeline(const struct trace *t, double width, bool list, struct arena *a);
+/* Devices as the stages of a pipeline: in a loop that shifts values from stage to stage, stage s of n has nothing
+ * to work on in the first s and the last n - 1 - s turns (the other way round where it shifts downwards): what it
+ * computes there is a bubble. */
+struct timeline_stages {
+    const char *axis;
+    int64_t n;
+    const int64_t *stage; /* [devices of the trace] */
+};
+/* Rows of devices, time to the right: computing, communicating, waiting. width: points for the time. stages may be
+ * NULL. */
+struct scene *view_timeline(const struct trace *t, const struct timeline_stages *stages, double width, bool list,
+                            struct arena *a);
 
 #endif

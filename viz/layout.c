@@ -44,6 +44,7 @@ struct layout {
     int64_t index[32]; /* tile index of the page in hand */
     int64_t copies;    /* devices that hold each piece; 0: all, nobody knows how many */
     bool manual, values;
+    int named;         /* holders of a piece that are named */
     double cell; /* of one number, points */
     const char *spelled;
     const char *word; /* what a click on a tile asks about */
@@ -53,13 +54,13 @@ struct layout {
 
 static void choose_strip(const struct layout *l, struct strip *s, int64_t max_shown)
 {
-    s->n = (int)(s->tiles <= max_shown ? s->tiles : 5);
+    s->n = (int)(s->tiles <= max_shown ? s->tiles : min_i64(max_shown, 5));
     s->at = ARENA_ARRAY(l->a, int64_t, s->n);
     for (int i = 0; i < s->n; i++)
         s->at[i] = i;
     if (s->tiles > max_shown) {
-        s->at[3] = -1;
-        s->at[4] = s->tiles - 1;
+        s->at[s->n - 2] = -1;
+        s->at[s->n - 1] = s->tiles - 1;
     }
 }
 
@@ -143,9 +144,9 @@ static const char *holders(const struct layout *l)
     if (l->copies == 0)
         return "all";
     struct str s = STR_IN(l->a);
-    for (int64_t c = 0; c < l->copies && c < MAX_NAMED; c++)
+    for (int64_t c = 0; c < l->copies && c < l->named; c++)
         str_addf(&s, "%s%" PRId64, c ? "," : "", holder(l, c));
-    if (l->copies > MAX_NAMED)
+    if (l->copies > l->named)
         str_adds(&s, ",..");
     return str_text(&s);
 }
@@ -408,14 +409,21 @@ static const char *open_page(struct layout *l, int64_t page)
         int64_t from, to;
         range(&t, l->index[d], &from, &to);
         str_addf(&s, "%sdim %d = %" PRId64 ":%" PRId64, s.n ? ", " : "", d, from, to);
+        if (to - from < t.tile)
+            str_addf(&s, " and %" PRId64 " of padding", t.tile - (to - from));
     }
     return str_text(&s);
+}
+
+static double ruler_width(const struct layout *l)
+{
+    return CELL_W * (double)(l->rows.dim >= 0 ? widest(l, &l->rows) + 2 : 1);
 }
 
 /* Pages one below the other, or side by side as far as the width allows. Returns where they end. */
 static double draw_pages(struct layout *l, double top)
 {
-    double ruler = CELL_W * (l->rows.dim >= 0 ? widest(l, &l->rows) + 2 : 1);
+    double ruler = ruler_width(l);
     double wide = l->cols.n * l->cols.step, high = 2 * CELL_H + l->rows.n * l->rows.step + CELL_H;
     int64_t pages = page_count(l), most = l->o->max_pages > 0 ? l->o->max_pages : MAX_PAGES;
     double title_h = 0, x = 0;
@@ -452,17 +460,27 @@ static int64_t padding_elements(const struct layout *l, const int64_t *local)
     return padded - l->shape->count;
 }
 
-static const char *bytes_text(struct layout *l, int64_t bytes)
+enum { CAPTION_ROOM = 80 }; /* columns; pages of a terminal have no more */
+
+/* A line of the caption, cut at its last comma where it is too long. Returns where the next one begins. */
+static double caption_line(struct layout *l, const char *text, double top)
 {
-    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
-    int unit = -1;
-    double scaled = (double)bytes;
-    while (scaled >= 1024 && unit < 3) {
-        scaled /= 1024;
-        unit++;
+    while (scene_text_columns(text) > CAPTION_ROOM) {
+        const char *cut = NULL;
+        int columns = 0;
+        for (const char *p = text; *p && columns < CAPTION_ROOM; p++) {
+            columns += ((unsigned char)*p & 0xc0) != 0x80;
+            if (p[0] == ',' && p[1] == ' ')
+                cut = p + 2;
+        }
+        if (!cut)
+            break;
+        add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, arena_strndup(l->a, text, (size_t)(cut - text)));
+        top += CELL_H;
+        text = cut;
     }
-    return unit >= 1 ? arena_printf(l->a, "%" PRId64 " bytes a device (%.4g %s)", bytes, scaled, units[unit])
-                     : arena_printf(l->a, "%" PRId64 " bytes a device", bytes);
+    add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, text);
+    return top + CELL_H;
 }
 
 static double add_caption(struct layout *l, const char *name, double top)
@@ -470,17 +488,20 @@ static double add_caption(struct layout *l, const char *name, double top)
     int64_t local[32];
     sharding_shard_dims(l->sh, l->id, l->shape->rank, l->shape->dims, local);
     if (l->o->title) {
-        add_text(l, ROLE_LABEL, 0, top, ALIGN_LEFT, l->o->title);
+        add_text(l, ROLE_LABEL, 0, top, ALIGN_LEFT, scene_short(l->a, l->o->title, CAPTION_ROOM));
         top += CELL_H;
     }
     struct str s = STR_IN(l->a), safe = STR_IN(l->a);
     str_add_safe(&safe, name, strlen(name));
-    str_addf(&s, "%s   %s[", str_text(&safe), dtype_name(l->shape->dtype));
+    str_addf(&s, "%s   %s[", scene_short(l->a, str_text(&safe), CAPTION_ROOM / 2), dtype_name(l->shape->dtype));
     for (int d = 0; d < l->shape->rank; d++)
         str_addf(&s, "%s%" PRId64, d ? "," : "", l->shape->dims[d]);
     str_adds(&s, "]   ");
     add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, str_text(&s))->bold = true;
-    scene_add_spelled(l->scene, ROLE_CAPTION, l->mesh, l->spelled, CELL_W * scene_text_columns(str_text(&s)), top, true);
+    bool below = scene_text_columns(str_text(&s)) + scene_text_columns(l->spelled) > CAPTION_ROOM;
+    top += below ? CELL_H : 0;
+    scene_add_spelled(l->scene, ROLE_CAPTION, l->mesh, l->spelled,
+                      below ? 0 : CELL_W * scene_text_columns(str_text(&s)), top, true);
     l->scene->title = arena_printf(l->a, "%s%s", str_text(&s), l->spelled);
 
     struct str m = STR_IN(l->a);
@@ -495,11 +516,10 @@ static double add_caption(struct layout *l, const char *name, double top)
     str_addf(&m, "], %" PRId64 " tile%s", tiles, tiles == 1 ? "" : "s");
     if (l->copies > 1 && !l->manual)
         str_addf(&m, ", %" PRId64 " copies of each", l->copies);
-    str_addf(&m, ", %s", bytes_text(l, bytes));
+    str_addf(&m, ", %s a device", scene_bytes(l->a, bytes));
     if (pad > 0)
         str_addf(&m, ", padding %" PRId64 " elements", pad);
-    add_text(l, ROLE_CAPTION, 0, top + CELL_H, ALIGN_LEFT, str_text(&m));
-    return top + 3 * CELL_H;
+    return caption_line(l, str_text(&m), top + CELL_H) + CELL_H;
 }
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
@@ -539,7 +559,7 @@ static void measure(struct layout *l)
     l->values = shows_values(l);
     if (!l->values)
         return;
-    double labelled = CELL_W * need;
+    double labelled = CELL_W * (need > ruler ? need : ruler);
     if (l->cell * (double)l->cols.tile < labelled)
         l->cell = CELL_W * (double)ceil_div((int64_t)labelled / CELL_W, l->cols.tile);
     l->cols.step = l->cell * (double)l->cols.tile;
@@ -564,6 +584,7 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
     l->ndevices = l->o->ndevices > 0 ? l->o->ndevices : mesh ? mesh_devices(mesh) : 0;
     l->scene = scene_new(a);
     l->copies = copies_of(l);
+    l->named = MAX_NAMED;
     l->manual = l->s->kind == SHARDING_MANUAL || sharding_is_manual_subgroup(l->sh, l->id);
     struct str spelled = STR_IN(a);
     sharding_spell(l->sh, mesh, l->id, mesh ? SPELL_AXES : SPELL_HLO, &spelled);
@@ -578,6 +599,20 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
     choose_strip(l, &l->rows, most);
     choose_strip(l, &l->cols, most);
     measure(l);
+    while (l->o->narrow && ruler_width(l) + l->cols.n * l->cols.step > CELL_W * (CAPTION_ROOM - 1)) {
+        if (l->cols.n > 3)
+            choose_strip(l, &l->cols, min_i64(most, l->cols.n - 1));
+        else if (l->named > 1)
+            l->named--;
+        else
+            break;
+        measure(l);
+    }
+    if (l->shape->rank > 2) {
+        add_text(l, ROLE_RULER, 0, top - CELL_H, ALIGN_LEFT,
+                 arena_printf(l->a, "dim %d runs down, dim %d to the right", rows, cols));
+        top += CELL_H;
+    }
     return draw_pages(l, top);
 }
 

@@ -131,11 +131,17 @@ static struct scene_item *put(struct scene *s, enum scene_role role, double x, d
     return t;
 }
 
+/* Two lines: what is held, and of what. */
 static const char *row_text(struct arena *a, const struct device_row *r, const struct shape *v, const struct held *h,
-                            int64_t bytes)
+                            int64_t bytes, const char **second)
 {
-    struct str m = STR_IN(a), safe = STR_IN(a);
+    struct str m = STR_IN(a), safe = STR_IN(a), of = STR_IN(a);
     str_add_safe(&safe, r->name, strlen(r->name));
+    str_addf(&of, "of %s[", dtype_name(v->dtype));
+    for (int d = 0; d < v->rank; d++)
+        str_addf(&of, "%s%" PRId64, d ? "," : "", v->dims[d]);
+    str_addf(&of, "]%s, %s", h->whole && h->any ? ", all of it" : "", scene_bytes(a, bytes));
+    *second = str_text(&of);
     if (!h->any) {
         str_addf(&m, "%s: nothing", str_text(&safe));
         return str_text(&m);
@@ -143,11 +149,8 @@ static const char *row_text(struct arena *a, const struct device_row *r, const s
     str_addf(&m, "%s[", str_text(&safe));
     for (int d = 0; d < v->rank; d++)
         str_addf(&m, "%s%" PRId64 ":%" PRId64, d ? ", " : "", h->from[d], h->to[d]);
-    str_addf(&m, "] of %s[", dtype_name(v->dtype));
-    for (int d = 0; d < v->rank; d++)
-        str_addf(&m, "%s%" PRId64, d ? "," : "", v->dims[d]);
-    str_addf(&m, "]%s, %" PRId64 " bytes", h->whole ? ", all of it" : "", bytes);
-    return str_text(&m);
+    str_adds(&m, "]");
+    return scene_short(a, str_text(&m), 80);
 }
 
 struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device, int64_t total,
@@ -164,17 +167,18 @@ struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device,
         int64_t bytes = held_bytes(v, &h);
         if (bytes < 0 || !add_ok(held, bytes, &held))
             held = INT64_MAX;
-        const char *text = row_text(a, &rows[k], v, &h, bytes);
-        double wide = CELL_W * (double)scene_text_columns(text);
+        const char *of, *text = row_text(a, &rows[k], v, &h, bytes, &of);
+        double wide = CELL_W * (double)max_i64(scene_text_columns(text), scene_text_columns(of));
         wide = (wide > BAR_W ? wide : BAR_W) + 3 * CELL_W;
         if (x > 0 && (width <= 0 || x + wide > width)) {
             x = 0;
             top += step;
         }
         put(s, ROLE_LABEL, x, top, text);
+        put(s, ROLE_RULER, x, top + CELL_H, of);
         double high = v->rank < 2 ? 2 * CELL_H : BAR_H;
-        add_bar(s, x, top + CELL_H, BAR_W, high, v, &h, device, rows[k].name);
-        step = high + 3 * CELL_H > step || x == 0 ? high + 3 * CELL_H : step;
+        add_bar(s, x, top + 2 * CELL_H, BAR_W, high, v, &h, device, rows[k].name);
+        step = high + 4 * CELL_H > step || x == 0 ? high + 4 * CELL_H : step;
         x += wide;
     }
     struct str t = STR_IN(a);
@@ -187,11 +191,13 @@ struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device,
     }
     for (int k = 0; mesh && k < mesh->naxes && cell >= 0; k++)
         str_addf(&t, "%s%s=%" PRId64, k ? " " : "   ", mesh->axes[k].name, index[k]);
-    str_addf(&t, "   holds %" PRId64 " bytes of %d arrays", held, n);
-    if (total > n)
-        str_addf(&t, ", the first of %" PRId64, total);
     put(s, ROLE_CAPTION, 0, 0, str_text(&t))->bold = true;
     s->title = str_text(&t);
+    struct str h = STR_IN(a);
+    str_addf(&h, "holds %s of %s%d arrays", scene_bytes(a, held), total > n ? "the first " : "", n);
+    if (total > n)
+        str_addf(&h, " of %" PRId64, total);
+    put(s, ROLE_CAPTION, 0, CELL_H, str_text(&h));
     scene_measure(s);
     scene_add_legend(s, top + step, "a frame: the whole array");
     return s;

@@ -111,7 +111,8 @@ static double draw_rows(struct scene *s, const struct memory_picture *p, bool li
     top += CELL_H + 2;
     size_t widest = 4, kinds = 4;
     for (int k = 0; k < p->nrows && k < MOST; k++) {
-        size_t n = (size_t)scene_text_columns(p->rows[k].name), q = strlen(p->rows[k].kind);
+        const char *name = list ? scene_short(s->arena, p->rows[k].name, 38) : p->rows[k].name;
+        size_t n = (size_t)scene_text_columns(name), q = strlen(p->rows[k].kind);
         widest = n > widest ? n : widest;
         kinds = q > kinds ? q : kinds;
     }
@@ -122,7 +123,7 @@ static double draw_rows(struct scene *s, const struct memory_picture *p, bool li
             left += r->bytes;
             continue;
         }
-        put(s, ROLE_LABEL, 0, top, ALIGN_LEFT, r->name)->word = r->name;
+        put(s, ROLE_LABEL, 0, top, ALIGN_LEFT, list ? scene_short(s->arena, r->name, 38) : r->name)->word = r->name;
         put(s, ROLE_RULER, x1, top, ALIGN_LEFT, r->kind);
         put(s, ROLE_LABEL, x3 - CELL_W, top, ALIGN_RIGHT, bytes_text(s->arena, r->bytes));
         double part = (double)r->bytes / (double)max_i64(p->m->peak, 1);
@@ -150,13 +151,13 @@ struct scene *view_memory(const struct memory_picture *p, double width, bool lis
     struct scene *s = scene_new(a);
     struct str t = STR_IN(a);
     str_addf(&t, "memory of one device: peak %s", bytes_text(a, p->m->peak));
-    if (p->at && p->at[0])
-        str_addf(&t, " at %s", p->at);
     if (p->capacity > 0)
         str_addf(&t, ", %.1f %% of %s", 100 * (double)p->m->peak / (double)p->capacity, bytes_text(a, p->capacity));
     put(s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&t))->bold = true;
     s->title = str_text(&t);
-    double y = list ? list_curve(s, p, 2 * CELL_H) : draw_curve(s, p, width > 200 ? width : 200, 3 * CELL_H);
+    if (p->at && p->at[0])
+        put(s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, arena_printf(a, "at %s", list ? scene_short(a, p->at, 70) : p->at));
+    double y = list ? list_curve(s, p, 3 * CELL_H) : draw_curve(s, p, width > 200 ? width : 200, 3.5 * CELL_H);
     y = draw_rows(s, p, list, y);
     put(s, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT,
         list ? "each # column: bytes after a kernel, loops and calls at their own peak"

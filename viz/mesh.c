@@ -36,13 +36,13 @@ struct mesh_picture {
 static struct grid_axis axis_of(struct arena *a, const struct mesh *m, int axis, int64_t most)
 {
     struct grid_axis g = { .axis = axis, .size = axis >= 0 ? m->axes[axis].size : 1 };
-    g.n = (int)(g.size <= most ? g.size : 5);
+    g.n = (int)(g.size <= most ? g.size : min_i64(most, 5));
     g.at = ARENA_ARRAY(a, int64_t, g.n);
     for (int i = 0; i < g.n; i++)
         g.at[i] = i;
     if (g.size > most) {
-        g.at[3] = -1;
-        g.at[4] = g.size - 1;
+        g.at[g.n - 2] = -1;
+        g.at[g.n - 1] = g.size - 1;
     }
     return g;
 }
@@ -70,10 +70,16 @@ static int64_t cell_at(const struct mesh *m, const int64_t *index)
 
 /* ---- links --------------------------------------------------------------------------------------- */
 
+/* The colours of axes are those of the mesh: a machine's links have none. */
+static int color_of(const struct mesh_picture *p, int axis)
+{
+    return p->o->logical ? -1 : axis;
+}
+
 static struct scene_item *link_line(struct mesh_picture *p, int axis, double x, double y, double w, double h)
 {
     struct scene_item *l = scene_add(p->s, SCENE_LINE, ROLE_LINK);
-    l->axis = axis;
+    l->axis = color_of(p, axis);
     l->x = x;
     l->y = y;
     l->w = w;
@@ -85,11 +91,21 @@ static struct scene_item *link_line(struct mesh_picture *p, int axis, double x, 
 static void wrap_line(struct mesh_picture *p, int axis, const double *points, int n)
 {
     struct scene_item *l = scene_add(p->s, SCENE_PATH, ROLE_LINK);
-    l->axis = axis;
+    l->axis = color_of(p, axis);
     l->points = arena_copy(p->s->arena, points, 2 * n, sizeof *points);
     l->npoints = n;
     l->dashed = true;
     p->wrapped = true;
+}
+
+static bool is_ring(const struct mesh_picture *p, const struct grid_axis *g)
+{
+    return g->size > 2 && (!p->o->logical || (g->axis >= 0 && p->o->wraps >> g->axis & 1));
+}
+
+static bool is_switched(const struct mesh_picture *p, const struct grid_axis *g)
+{
+    return p->o->logical && g->axis >= 0 && p->o->switches >> g->axis & 1;
 }
 
 static void wrap_row(struct mesh_picture *p, double left, double y)
@@ -112,8 +128,8 @@ static void wrap_column(struct mesh_picture *p, double x, double top)
 static void draw_links(struct mesh_picture *p, double left, double top)
 {
     const struct grid_axis *rows = &p->rows, *cols = &p->cols;
-    bool across = cols->axis >= 0 && (p->o->torus || p->o->highlight == cols->axis);
-    bool down = rows->axis >= 0 && (p->o->torus || p->o->highlight == rows->axis);
+    bool across = cols->axis >= 0 && !is_switched(p, cols) && (p->o->torus || p->o->highlight == cols->axis);
+    bool down = rows->axis >= 0 && !is_switched(p, rows) && (p->o->torus || p->o->highlight == rows->axis);
     for (int r = 0; r < rows->n; r++)
         for (int k = 0; k < cols->n; k++) {
             double x = left + k * p->step_w, y = top + r * p->step_h;
@@ -124,9 +140,9 @@ static void draw_links(struct mesh_picture *p, double left, double top)
         }
     if (!p->o->torus)
         return;
-    for (int r = 0; r < rows->n && cols->size > 2; r++)
+    for (int r = 0; r < rows->n && is_ring(p, cols); r++)
         wrap_row(p, left, top + r * p->step_h);
-    for (int k = 0; k < cols->n && rows->size > 2; k++)
+    for (int k = 0; k < cols->n && is_ring(p, rows); k++)
         wrap_column(p, left + k * p->step_w, top);
 }
 
@@ -138,6 +154,36 @@ static int64_t group_of(struct mesh_picture *p, int64_t device)
     int64_t index[2] = { 0 };
     tiling_index(p->ir->shardings, *p->o->groups, device, index);
     return index[0];
+}
+
+/* Who is in a cell: a place of a machine has the device whose place it is. */
+static int64_t device_in(const struct mesh_picture *p, int64_t cell)
+{
+    const struct shardings *t = p->ir->shardings;
+    const struct mesh *l = p->o->logical;
+    if (!l)
+        return order_device(t, p->m->order, cell);
+    return l->physical.i ? order_cell(t, l->physical, cell) : cell;
+}
+
+/* " 1,3": where a device of a machine is in the mesh. */
+static void tell_logical(struct mesh_picture *p, struct scene_item *b, struct str *hint)
+{
+    const struct mesh *l = p->o->logical;
+    int64_t cell = order_cell(p->ir->shardings, l->order, b->device), index[MESH_MAX_AXES];
+    for (int a = l->naxes - 1; a >= 0; a--) {
+        index[a] = cell % l->axes[a].size;
+        cell /= l->axes[a].size;
+    }
+    struct str s = STR_IN(p->s->arena);
+    str_adds(&s, b->text);
+    str_adds(hint, "; in the mesh");
+    for (int a = 0; a < l->naxes; a++) {
+        str_addf(&s, "%s%" PRId64, a ? "," : " (", index[a]);
+        str_addf(hint, " %s=%" PRId64, l->axes[a].name, index[a]);
+    }
+    str_adds(&s, ")");
+    b->text = str_text(&s);
 }
 
 static void add_cell(struct mesh_picture *p, int64_t r, int64_t k, double x, double y)
@@ -152,15 +198,17 @@ static void add_cell(struct mesh_picture *p, int64_t r, int64_t k, double x, dou
     if (r < 0 || k < 0)
         return;
     int64_t cell = cell_at(m, p->index);
-    struct spot spot = { order_device(p->ir->shardings, m->order, cell), x + p->box_w / 2, y + p->box_h / 2 };
+    struct spot spot = { device_in(p, cell), x + p->box_w / 2, y + p->box_h / 2 };
     vec_push(p->s->arena, &p->spots, spot);
-    b->device = order_device(p->ir->shardings, m->order, cell);
+    b->device = spot.device;
     b->text = arena_printf(p->s->arena, "%" PRId64, b->device);
     b->word = arena_printf(p->s->arena, "device %" PRId64, b->device);
     struct str hint = STR_IN(p->s->arena);
     str_addf(&hint, "device %" PRId64 ":", b->device);
     for (int a = 0; a < m->naxes; a++)
         str_addf(&hint, " %s=%" PRId64, m->axes[a].name, p->index[a]);
+    if (p->o->logical)
+        tell_logical(p, b, &hint);
     if (p->o->order && cell != b->device) {
         b->text = arena_printf(p->s->arena, "%" PRId64 " @%" PRId64, b->device, cell);
         str_addf(&hint, ", place %" PRId64, cell);
@@ -209,12 +257,13 @@ static void draw_arrow(struct mesh_picture *p, const struct spot *from, const st
     double cut = cut_x < cut_y ? cut_x : cut_y;
     bool near = (ax <= p->step_w + 1 && ay < 1) || (ay <= p->step_h + 1 && ax < 1);
     double x0 = from->x + dx * cut, y0 = from->y + dy * cut, x1 = to->x - dx * cut, y1 = to->y - dy * cut;
-    double side = near ? 3 : 0; /* there and back do not share a line */
+    double side = near && p->o->tall ? 3 : 0; /* there and back do not share a line */
     x0 -= ay > ax ? (dy > 0 ? side : -side) : 0;
     x1 -= ay > ax ? (dy > 0 ? side : -side) : 0;
     y0 += ax >= ay ? (dx > 0 ? side : -side) : 0;
     y1 += ax >= ay ? (dx > 0 ? side : -side) : 0;
-    struct scene_item *l = scene_add(p->s, SCENE_PATH, ROLE_MOVE);
+    struct scene_item *l = scene_add(p->s, SCENE_PATH, p->o->pairs_axis >= 0 ? ROLE_LINK : ROLE_MOVE);
+    l->axis = p->o->pairs_axis;
     double bow = near ? 0 : 0.22;
     double points[8] = { x0, y0, x0 + (x1 - x0) / 3 - dy * bow, y0 + (y1 - y0) / 3 + dx * bow,
                          x1 - (x1 - x0) / 3 - dy * bow, y1 - (y1 - y0) / 3 + dx * bow, x1, y1 };
@@ -259,6 +308,11 @@ static void add_caption(struct mesh_picture *p)
     mesh_print(p->ir->shardings, p->m, &t);
     str_addf(&t, ": %" PRId64 " devices", mesh_devices(p->m));
     p->s->title = str_text(&t);
+    if (p->o->title) {
+        p->s->title = p->o->title;
+        put(p->s, 0, 0, ALIGN_LEFT, -1, ROLE_CAPTION, p->o->title);
+        return;
+    }
     double x = 0;
     const char *text = p->s->title, *run = text;
     for (int k = 0; k < p->m->naxes; k++) {
@@ -282,30 +336,72 @@ static void add_notes(struct mesh_picture *p, double top)
     const struct mesh_options *o = p->o;
     const char *first =
         o->groups         ? arena_printf(a, "numbers: device ids; gN: its group%s%s", o->groups_title ? " in " : "",
-                                         o->groups_title ? o->groups_title : "")
+                                         o->groups_title ? scene_short(a, o->groups_title, 40) : "")
+        : o->logical      ? "numbers: device ids, and where each is in the mesh"
         : o->highlight >= 0 ? arena_printf(a, "numbers: device ids; joined: the groups of axis %s",
                                            p->m->axes[o->highlight].name)
                             : "numbers: device ids";
     put(p->s, 0, top, ALIGN_LEFT, o->highlight, ROLE_LEGEND, first);
+    if (o->note)
+        put(p->s, 0, top += CELL_H, ALIGN_LEFT, o->pairs_axis, ROLE_LEGEND, o->note);
     if (p->moved)
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, "@N: place N of the mesh, counted row by row");
-    if (p->wrapped)
+    for (int k = 0; o->logical && k < p->m->naxes; k++)
+        if (o->switches >> k & 1)
+            put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND,
+                arena_printf(a, "%s: a switch, each is one link from each", p->m->axes[k].name));
+    bool lines = p->wrapped;
+    for (int k = 0; o->logical && k < p->m->naxes; k++)
+        lines |= !(o->switches >> k & 1) && p->m->axes[k].size > 1;
+    if (lines)
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND,
-            "lines: links of neighbours, in their axis's colour");
+            o->logical ? "lines: the machine's links" : "lines: links of neighbours, in their axis's colour");
     if (p->wrapped)
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, "around the outside: the links that wrap around");
     if (o->npairs > 0) {
         struct str s = STR_IN(a);
-        str_addf(&s, "arrows: %s:", o->pairs_title ? o->pairs_title : "who sends to whom");
-        for (int64_t k = 0; k < o->npairs && k < 8; k++)
+        str_addf(&s, "arrows: %s:", o->pairs_title ? scene_short(a, o->pairs_title, 40) : "who sends to whom");
+        int64_t k = 0;
+        for (; k < o->npairs && k < 8 && s.n < 56; k++)
             str_addf(&s, " %" PRId64 ">%" PRId64, o->pairs[2 * k], o->pairs[2 * k + 1]);
-        if (o->npairs > 8)
+        if (k < o->npairs)
             str_addf(&s, " .. (%" PRId64 ")", o->npairs);
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND, str_text(&s));
     }
     if (o->groups && o->group >= 0)
         put(p->s, 0, top += CELL_H, ALIGN_LEFT, -1, ROLE_LEGEND,
             arena_printf(a, "* outlined: group %" PRId64, o->group));
+}
+
+/* Columns that a terminal of 80 characters has room for, narrower where three would not fit. */
+static int64_t fit_terminal(struct mesh_picture *p, double left, int64_t most)
+{
+    double room = 80 * CELL_W - left - CELL_W;
+    if (3 * p->step_w > room) {
+        p->box_w -= 2 * CELL_W;
+        p->step_w = p->box_w + 2 * CELL_W;
+    }
+    return min_i64(most, max_i64((int64_t)(room / p->step_w), 3));
+}
+
+/* A page with its title and rulers; returns its height. */
+static double draw_titled(struct mesh_picture *p, const char *title, double left, double shift, double top)
+{
+    const struct mesh *m = p->m;
+    double y = top;
+    if (*title) {
+        put(p->s, shift, y, ALIGN_LEFT, -1, ROLE_LABEL, title);
+        y += CELL_H;
+    }
+    if (p->cols.axis >= 0)
+        put(p->s, left + shift, y, ALIGN_LEFT, color_of(p, p->cols.axis), ROLE_RULER,
+            arena_printf(p->s->arena, "%s ->", m->axes[p->cols.axis].name));
+    y += p->o->torus ? (p->o->tall ? 3.5 : 3) * CELL_H : CELL_H;
+    if (p->rows.axis >= 0)
+        put(p->s, shift, y + CELL_H / 2.0 * (p->o->tall ? 1.4 : 2), ALIGN_LEFT, color_of(p, p->rows.axis), ROLE_RULER,
+            arena_printf(p->s->arena, "%s v", m->axes[p->rows.axis].name));
+    draw_page(p, left + shift, y);
+    return y - top + p->rows.n * p->step_h + (p->o->torus ? 0 : CELL_H);
 }
 
 static size_t label_width(struct mesh_picture *p)
@@ -318,42 +414,37 @@ static size_t label_width(struct mesh_picture *p)
         all += strlen(arena_printf(p->s->arena, "%" PRId64, p->o->groups->dims[0])) + 2;
     if (p->o->groups && p->o->group >= 0)
         all += 2;
+    for (int k = 0; p->o->logical && k < p->o->logical->naxes; k++)
+        all += strlen(arena_printf(p->s->arena, "%" PRId64, p->o->logical->axes[k].size - 1)) + (k ? 1 : 3);
     return all > 3 ? all : 3;
 }
 
 struct scene *view_mesh_full(struct ir *c, const struct mesh *m, const struct mesh_options *o, struct arena *a)
 {
-    static const struct mesh_options plain = { .highlight = -1, .group = -1 };
+    static const struct mesh_options plain = { .highlight = -1, .group = -1, .pairs_axis = -1 };
     struct mesh_picture p = { .s = scene_new(a), .ir = c, .m = m, .o = o ? o : &plain };
     int64_t most = p.o->max_shown > 0 ? min_i64(max_i64(p.o->max_shown, 5), MOST_SHOWN) : MAX_SHOWN;
     int64_t most_pages = p.o->max_pages > 0 ? p.o->max_pages : MAX_PAGES;
     add_caption(&p);
     p.rows = axis_of(a, m, m->naxes >= 2 ? m->naxes - 2 : -1, most);
-    p.cols = axis_of(a, m, m->naxes >= 1 ? m->naxes - 1 : -1, most);
     const char *down = p.rows.axis >= 0 ? m->axes[p.rows.axis].name : "";
-    double left = CELL_W * ((double)strlen(down) + 4), top = 2 * CELL_H, gap_h = p.o->torus ? 3 * CELL_H : p.o->npairs ? 2 * CELL_H : CELL_H;
+    double left = CELL_W * ((double)strlen(down) + 4), shift = 0, top = 2 * CELL_H, gap_h = p.o->torus ? 3 * CELL_H : p.o->npairs ? 2 * CELL_H : CELL_H;
     p.box_w = CELL_W * ((double)label_width(&p) + 4);
-    p.box_h = 2 * CELL_H;
+    p.box_h = (p.o->tall ? 2.5 : 2) * CELL_H;
     p.step_w = p.box_w + (p.o->torus || p.o->npairs ? 4 : 2) * CELL_W;
+    p.cols = axis_of(a, m, m->naxes >= 1 ? m->naxes - 1 : -1, p.o->tall ? most : fit_terminal(&p, left, most));
     p.step_h = p.box_h + gap_h;
     int64_t pages = 1;
     for (int k = 0; k + 2 < m->naxes; k++)
         pages *= m->axes[k].size;
+    double page_w = left + p.cols.n * p.step_w + 4 * CELL_W, below = top;
     for (int64_t page = 0; page < pages && page < most_pages; page++) {
-        const char *title = open_page(&p, page);
-        if (*title) {
-            put(p.s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL, title);
-            top += CELL_H;
-        }
-        if (p.cols.axis >= 0)
-            put(p.s, left, top, ALIGN_LEFT, p.cols.axis, ROLE_RULER,
-                arena_printf(a, "%s ->", m->axes[p.cols.axis].name));
-        top += p.o->torus ? 3 * CELL_H : CELL_H;
-        if (p.rows.axis >= 0)
-            put(p.s, 0, top + CELL_H, ALIGN_LEFT, p.rows.axis, ROLE_RULER, arena_printf(a, "%s v", down));
-        draw_page(&p, left, top);
-        top += p.rows.n * p.step_h + (p.o->torus ? 0 : CELL_H);
+        bool beside = page > 0 && shift + 2 * page_w <= p.o->width;
+        shift = beside ? shift + page_w : 0;
+        top = page > 0 && !beside ? below : top;
+        below = top + draw_titled(&p, open_page(&p, page), left, shift, top);
     }
+    top = below;
     if (pages > most_pages)
         put(p.s, 0, top, ALIGN_LEFT, -1, ROLE_LABEL,
             arena_printf(a, "and %" PRId64 " more pages like these", pages - most_pages));
@@ -365,6 +456,6 @@ struct scene *view_mesh_full(struct ir *c, const struct mesh *m, const struct me
 
 struct scene *view_mesh(struct ir *c, const struct mesh *m, int highlight, struct arena *a)
 {
-    struct mesh_options o = { .highlight = highlight, .group = -1 };
+    struct mesh_options o = { .highlight = highlight, .group = -1, .pairs_axis = -1 };
     return view_mesh_full(c, m, &o, a);
 }

@@ -1,5 +1,6 @@
 #include "viz/scene.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct scene *scene_new(struct arena *a)
@@ -45,6 +46,41 @@ int scene_text_columns(const char *text)
     for (const char *p = text; *p; p++)
         n += ((unsigned char)*p & 0xc0) != 0x80;
     return n;
+}
+
+const char *scene_short(struct arena *a, const char *name, int most)
+{
+    int n = scene_text_columns(name);
+    if (n <= most)
+        return name;
+    const char *p = name;
+    for (int skip = n - most + 2; skip > 0; skip--)
+        do
+            p++;
+        while (((unsigned char)*p & 0xc0) == 0x80);
+    return arena_printf(a, "..%s", p);
+}
+
+const char *scene_bytes(struct arena *a, int64_t bytes)
+{
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    int unit = -1;
+    double scaled = (double)bytes;
+    char plain[32];
+    struct str s = STR_IN(a);
+    if (bytes < 0)
+        return "too many bytes";
+    while (scaled >= 1024 && unit < 3) {
+        scaled /= 1024;
+        unit++;
+    }
+    snprintf(plain, sizeof plain, "%" PRId64, bytes);
+    for (size_t n = strlen(plain), k = 0; k < n; k++)
+        str_addf(&s, "%s%c", k > 0 && (n - k) % 3 == 0 ? "," : "", plain[k]);
+    str_adds(&s, bytes == 1 ? " byte" : " bytes");
+    if (unit >= 1)
+        str_addf(&s, " (%.4g %s)", scaled, units[unit]);
+    return str_text(&s);
 }
 
 struct scene_rect scene_text_rect(const struct scene_item *it)

@@ -102,6 +102,10 @@ static inline int64_t scene_color(const struct scene_item *it)
 #define SCENE_FACE 0.9966 /* the usual faces are a little wider: what backends multiply sizes with */
 enum { SCENE_MARGIN = 12 }; /* around a scene in SVG, PNG and PDF; in points */
 int scene_text_columns(const char *text); /* characters, not bytes */
+/* Its end behind "..", where it has more than so many characters: that is where names differ. */
+const char *scene_short(struct arena *a, const char *name, int most);
+/* "65,536 bytes", "1,048,576 bytes (1 MiB)"; -1: more than can be said. */
+const char *scene_bytes(struct arena *a, int64_t bytes);
 /* Where a text item, or the label of a box, is drawn. */
 struct scene_rect {
     double x, y, w, h;

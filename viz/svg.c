@@ -112,7 +112,7 @@ static uint32_t inside(const struct scene_item *it, bool dark)
     if (it->role == ROLE_NODE && it->axis >= 0)
         return palette_mix(palette_axis(it->axis), palette_paint(PAINT_GROUND, dark), 70);
     if (it->role == ROLE_MOVE)
-        return palette_mix(palette_paint(PAINT_MOVE, dark), palette_paint(PAINT_GROUND, dark), 110);
+        return palette_mix(palette_paint(PAINT_MOVE, dark), palette_paint(PAINT_GROUND, dark), it->rounded ? 30 : 110);
     if (it->role == ROLE_FRAME || it->role == ROLE_NODE || it->device < 0)
         return palette_paint(PAINT_EMPTY, dark);
     return palette_device(scene_color(it));
@@ -142,7 +142,7 @@ static void paint(const struct scene_item *it, bool dark, struct str *out)
         str_adds(out, " stroke-dasharray=\"4 3\"");
 }
 
-static void label(double x, double y, double size, const char *anchor, bool bold, bool halo, uint32_t rgb,
+static void label(double x, double y, double size, const char *anchor, bool bold, uint32_t rgb,
                   const char *text, struct str *out)
 {
     str_adds(out, "<text");
@@ -154,8 +154,6 @@ static void label(double x, double y, double size, const char *anchor, bool bold
     if (bold)
         str_adds(out, " font-weight=\"bold\"");
     str_addf(out, " fill=\"#%06x\"", rgb);
-    if (halo) /* legible on stripes */
-        str_adds(out, " paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\"");
     str_adds(out, ">");
     escaped(out, text);
     str_adds(out, "</text>\n");
@@ -260,7 +258,7 @@ static void text_item(const struct scene_item *it, bool dark, struct str *out)
                    : it->role == ROLE_MOVE ? palette_paint(PAINT_MOVE, dark)
                    : it->role == ROLE_TILE ? palette_paint(PAINT_ON_TILE, dark)
                                            : palette_paint(faint ? PAINT_FAINT : PAINT_INK, dark);
-    label(it->x, it->y + 0.92 * it->size, it->size, anchors[it->align], it->bold, false, rgb, it->text, out);
+    label(it->x, it->y + 0.92 * it->size, it->size, anchors[it->align], it->bold, rgb, it->text, out);
 }
 
 static void box_label(const struct scene_item *it, bool dark, struct str *out)
@@ -268,10 +266,15 @@ static void box_label(const struct scene_item *it, bool dark, struct str *out)
     struct scene_rect r;
     if (!scene_label_rect(it, &r))
         return;
-    bool halo = it->role == ROLE_TILE && it->state & (STATE_REPLICATED | STATE_PADDING | STATE_PARTIAL);
+    bool off = it->role == ROLE_TILE && it->state & (STATE_REPLICATED | STATE_PADDING | STATE_PARTIAL);
     bool on_tile = it->role == ROLE_TILE && (it->device >= 0 || it->state & STATE_PADDING);
+    if (off) { /* legible on stripes and hatches */
+        struct scene_item ground = { .x = r.x - 2, .y = r.y, .w = r.w + 4, .h = r.h };
+        rectangle(&ground, out);
+        str_adds(out, " fill=\"#ffffff\"/>\n");
+    }
     label(r.x + r.w / 2, r.y + 0.92 * it->size, it->size, "middle",
-          it->role == ROLE_TILE && it->state & (STATE_CHANGED | STATE_HELD), halo,
+          it->role == ROLE_TILE && it->state & (STATE_CHANGED | STATE_HELD),
           palette_paint(on_tile ? PAINT_ON_TILE : PAINT_INK, dark), it->text, out);
 }
 

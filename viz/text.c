@@ -196,10 +196,24 @@ static const char *line_glyph(uint8_t lines, bool ascii)
     return ascii ? plain[lines] : unicode[lines];
 }
 
+/* What stands for a character in ASCII. */
+static const char *plain_glyph(const char *utf8)
+{
+    static const char *const plain[][2] = { { "Σ", "+" }, { "×", "x" }, { "→", ">" }, { "←", "<" },
+                                            { "▷", ">" }, { "◁", "<" }, { "⤨", "X" }, { "↷", "~" },
+                                            { "│", "|" }, { "─", "-" }, { "…", "." } };
+    if (!(utf8[0] & 0x80))
+        return utf8;
+    for (size_t k = 0; k < COUNTOF(plain); k++)
+        if (!strcmp(plain[k][0], utf8))
+            return plain[k][1];
+    return "?";
+}
+
 static const char *cell_glyph(const struct cell *c, int x, int y, bool ascii)
 {
     if (c->glyph)
-        return c->text;
+        return ascii ? plain_glyph(c->text) : c->text;
     if (c->lines)
         return line_glyph(c->lines, ascii);
     if (c->fill == 'x')

@@ -14,6 +14,7 @@ struct layout_options {
     int64_t max_tiles;        /* of a dimension; longer ones are drawn with a count; 0: 8 */
     int64_t max_pages;        /* 0: 4 */
     double width;             /* points that pages side by side may take; 0: one below the other */
+    bool narrow;              /* for a terminal: no more columns than 80 characters have room for */
     int64_t ndevices;         /* of the whole strategy: replicated arrays have as many copies; 0: unknown */
     bool device_view;         /* what does device `device` hold */
     int64_t device;
@@ -61,11 +62,24 @@ struct mesh_options {
     const int64_t *pairs;     /* who sends to whom: from, to of npairs arrows; NULL */
     int64_t npairs;
     const char *pairs_title;  /* "arrows: ..." */
+    int pairs_axis;           /* of the logical mesh: the arrows have its colour; -1: that of what moves */
     int64_t max_shown;        /* of an axis; 0: 8 */
     int64_t max_pages;        /* 0: 4 */
+    double width;             /* points that pages side by side may take; 0: one below the other */
+    bool tall;                /* not for text: cells with room for their colour under the label */
+    /* A machine instead of a mesh: its axes are those of the mesh in hand, its cells places. */
+    const struct mesh *logical; /* cells also tell where the device is in this one; NULL: no machine */
+    const char *title;        /* instead of "mesh ..." */
+    const char *note;         /* a line of the legend; NULL */
+    unsigned wraps;           /* bit k: axis k is a ring */
+    unsigned switches;        /* bit k: axis k is behind a switch, each one link from each */
 };
 /* A mesh as a grid, axes named, device ids in the cells; highlight: an axis or -1. */
 struct scene *view_mesh(struct ir *c, const struct mesh *mesh, int highlight, struct arena *a);
+/* Where the devices of a mesh sit on a machine: its links, and along axis `highlight` (-1: none) who is next to whom,
+ * and how far away. how: sizes only. */
+struct scene *view_machine(struct ir *c, const struct mesh *mesh, const struct machine *m, int highlight,
+                           const struct mesh_options *how, struct arena *a);
 struct scene *view_mesh_full(struct ir *c, const struct mesh *mesh, const struct mesh_options *o, struct arena *a);
 
 #endif

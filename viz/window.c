@@ -17,7 +17,8 @@ static double natural_scale(const struct window *w)
 {
     float dpi = 0;
     int display = sdl.SDL_GetWindowDisplayIndex(w->window);
-    double by_dots = 1;
+    const char *desktop = getenv("GDK_SCALE"); /* desktops under X say it so */
+    double by_dots = desktop && desktop[0] >= '1' && desktop[0] <= '3' && !desktop[1] ? desktop[0] - '0' : 1;
     if (display >= 0 && sdl.SDL_GetDisplayDPI(display, &dpi, NULL, NULL) == 0 && dpi >= 140)
         by_dots = fmin(floor((double)dpi / 48) / 2, 3);
     return fmax(w->density, by_dots);
@@ -218,7 +219,7 @@ static void on_motion(struct window *w, const SDL_MouseMotionEvent *e)
 
 static void on_wheel(struct window *w, const SDL_MouseWheelEvent *e)
 {
-    if (w->panel && e->y != 0) {
+    if ((w->panel || w->keys) && e->y != 0) {
         w->panel_line -= 3 * e->y;
         w->panel_line = w->panel_line < 0 ? 0 : w->panel_line;
         w->dirty = true;

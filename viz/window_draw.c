@@ -168,28 +168,68 @@ static void foot(struct window *w, SDL_Surface *to)
     show_ui(w, to, 0, y, w->w, high);
 }
 
+enum { MOST_LINES = 200 };
+
+struct box_line {
+    const char *text;
+    size_t n;
+    int indent;
+};
+
+/* Where the second column of a line begins ("  sharding   [_,model]"); 4 where there is none. */
+static int second_column(const char *p, size_t n, int room)
+{
+    for (size_t k = strspn(p, " "); k + 2 < n; k++)
+        if (p[k] == ' ' && p[k + 1] == ' ') {
+            size_t at = k + strspn(p + k, " ");
+            return (int)at < room / 2 ? (int)at : 4;
+        }
+    return 4;
+}
+
+/* Lines of at most `room` columns, cut at blanks where there are any; what is left of a line stands under its
+ * second column. */
+static int break_lines(const char *text, int room, struct box_line *out, int *widest)
+{
+    int n = 0;
+    for (const char *p = text; *p && n < MOST_LINES;) {
+        size_t len = strcspn(p, "\n"), at = 0;
+        int hang = second_column(p, len, room);
+        for (int part = 0; n < MOST_LINES && (part == 0 || at < len); part++) {
+            int indent = part ? hang : 0, columns = 0, most = room - indent > 8 ? room - indent : 8;
+            size_t k = at, blank = 0;
+            for (; k < len && columns < most; k++) {
+                columns += ((unsigned char)p[k] & 0xc0) != 0x80;
+                if (p[k] == ' ' && columns > most / 2)
+                    blank = k;
+            }
+            while (k < len && ((unsigned char)p[k] & 0xc0) == 0x80)
+                k++;
+            k = k < len && blank ? blank : k;
+            out[n++] = (struct box_line){ p + at, k - at, indent };
+            *widest = columns + indent > *widest ? columns + indent : *widest;
+            at = k;
+            while (at < len && p[at] == ' ')
+                at++;
+        }
+        p += len + (p[len] == '\n');
+    }
+    return n;
+}
+
 enum corner { LOWER_RIGHT, CENTRE, UPPER_LEFT };
 
 /* Lines of text in a box over the views; at, for the upper left corner: where that is. */
 static void box(struct window *w, SDL_Surface *to, const char *text, int from, enum corner where, int left, int top)
 {
-    enum { MOST_LINES = 200 };
-    const char *lines[MOST_LINES];
-    int n = 0, widest = 0, high = window_line(w), most = (w->h - 2 * strip(w)) / high - 2;
-    for (const char *p = text; *p && n < MOST_LINES;) {
-        size_t len = strcspn(p, "\n");
-        lines[n++] = p;
-        int columns = 0;
-        for (size_t k = 0; k < len; k++)
-            columns += ((unsigned char)p[k] & 0xc0) != 0x80;
-        widest = columns > widest ? columns : widest;
-        p += len + (p[len] == '\n');
-    }
+    struct box_line lines[MOST_LINES];
+    int widest = 0, high = window_line(w), most = (w->h - 2 * strip(w)) / high - 2;
+    int room = (int)(w->w / (SCENE_GLYPH * font(w))) - 4;
+    int n = break_lines(text, room, lines, &widest);
+    most = most < 1 ? 1 : most;
     from = from > n - most ? n - most : from;
     from = from < 0 ? 0 : from;
     int shown = n - from < most ? n - from : most;
-    int room = (int)(w->w / (SCENE_GLYPH * font(w))) - 4;
-    widest = widest > room ? room : widest;
     int width = (int)(SCENE_GLYPH * font(w) * (widest + 2)), height = high * shown + high;
     int x = where == CENTRE       ? (w->w - width) / 2
             : where == UPPER_LEFT ? left
@@ -203,8 +243,9 @@ static void box(struct window *w, SDL_Surface *to, const char *text, int from, e
     canvas_outline(w->ui, x, y, width, height, fmax(1, w->scale / 1.5), palette_paint(PAINT_LINE, w->dark));
     for (int k = 0; k < shown; k++) {
         char line[1024];
-        size_t len = strcspn(lines[from + k], "\n");
-        snprintf(line, sizeof line, "%.*s", (int)(len < sizeof line ? len : sizeof line - 1), lines[from + k]);
+        const struct box_line *l = &lines[from + k];
+        snprintf(line, sizeof line, "%*s%.*s", l->indent, "", (int)(l->n < sizeof line / 2 ? l->n : sizeof line / 2),
+                 l->text);
         canvas_text(w->ui, x + SCENE_GLYPH * font(w), y + high / 2.0 + k * high, font(w), false,
                     palette_paint(PAINT_INK, w->dark), line);
     }
@@ -217,7 +258,7 @@ static void keys_box(struct window *w, SDL_Surface *to)
     struct str s = STR_IN(&a);
     for (int k = 0; window_keys_help[k]; k++)
         str_addf(&s, "%s\n", window_keys_help[k]);
-    box(w, to, str_text(&s), 0, CENTRE, 0, 0);
+    box(w, to, str_text(&s), w->panel_line, CENTRE, 0, 0);
     arena_free(&a);
 }
 

@@ -462,7 +462,7 @@ static void escape(struct window *w)
 static void move_or_scroll(struct window *w, double dx, double dy)
 {
     double step = 6 * window_line(w);
-    if (w->panel && dx == 0) {
+    if ((w->panel || w->keys) && dx == 0) {
         w->panel_line += dy > 0 ? 3 : -3;
         w->panel_line = w->panel_line < 0 ? 0 : w->panel_line;
         w->dirty = true;
@@ -507,6 +507,7 @@ static void command_key(struct window *w, char c)
     case ':': open_bar(w, ""); break;
     case '?':
         w->keys = !w->keys;
+        w->panel_line = 0;
         w->dirty = true;
         break;
     case 'q': w->closed = true; break;

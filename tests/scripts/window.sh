@@ -125,6 +125,30 @@ changes "views beside each other" key t
 changes "resizing" xdotool search --name gspmd windowsize 900 500
 key t
 
+# a projector's size, and several sizes of the window, light and dark: each another picture, none an error
+changes "twice the size" say 'set scale=2'
+changes "a small window" xdotool search --name gspmd windowsize 300 200
+changes "dark in a small window" say 'set theme=dark'
+changes "the keys in a small window" key question
+changes "scrolling them" key Down
+key question
+say 'set scale=0
+set theme=light'
+xdotool search --name gspmd windowsize 1200 700
+sleep 0.3
+
+# a collective plays on, and the prompt answers meanwhile
+say 'shard w1 [_,model]
+window hops all-reduce.1'
+key space
+sleep 0.3
+changes "an animation" sleep 1.2
+before=$(date +%s%N)
+say 'show w1'
+took=$((($(date +%s%N) - before) / 1000000))
+if [ "$took" -lt 1000 ]; then ok; else bad "an answer during an animation took $took ms"; fi
+key space
+
 # an idle window takes no processor time: at most 2 hundredths of a second in 3
 ticks() {
     awk '{ print $14 + $15 }' "/proc/$shell/stat"
@@ -150,6 +174,26 @@ for _ in $(seq 50); do
     sleep 0.1
 done
 if wait "$shell"; then ok; else bad "the shell ended with a failure"; fi
+shell=''
+
+# the window lives while a command runs for long
+: >"$tmp/out"
+"$gspmd" -n models/mlp.json <"$tmp/in" >"$tmp/out" 2>&1 &
+shell=$!
+exec 4>"$tmp/in"
+say 'mesh data=2 model=4
+shard w1 [_,model]
+window layout w1'
+sleep 0.5
+printf 'verify --fuzz 1000000\necho verified-all-\n' >&4
+sleep 0.7
+changes "dark colours during a long verify" key d
+changes "panning during a long verify" key Left Left
+if grep -q '^verified-all-' "$tmp/out"; then bad "the verify was over before the keys came"; else ok; fi
+kill -INT "$shell"
+exec 4>&-
+wait "$shell"
+if [ $? = 130 ]; then ok; else bad "Ctrl-C does not end the script"; fi
 shell=''
 echo "window: $passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -180,7 +180,7 @@ static void mesh_cells_have_theirs(void **state)
     struct source src = { "test", text, strlen(text) };
     struct mesh m;
     assert_true(mesh_parse(ir->shardings, &arena, &src, 0, text, src.len, &m, NULL));
-    struct mesh_options o = { .highlight = -1, .torus = true, .order = true, .group = -1 };
+    struct mesh_options o = { .highlight = -1, .torus = true, .order = true, .group = -1, .pairs_axis = -1 };
     assert_int_equal(check_pixels(view_mesh_full(ir, &m, &o, &arena), 1.5, false), 16);
     int64_t dims[2] = { 4, 4 };
     struct tiling groups = tiling_make(ir->shardings, 2, dims, order_iota(ir->shardings, 16));

@@ -67,7 +67,9 @@ static void check_meeting(const char *file, const struct trace *t, int64_t meeti
                 assert_int_equal(arrows, hops);
             bool partial;
             int64_t cells = cells_of(s, &partial), wanted = wanted_cells(m);
-            if (r == m->rounds && wanted >= 0 && (cells != wanted || partial))
+            /* a terminal may have no room for all chunks */
+            bool right = cells == wanted || (list && cells > 0 && cells < wanted);
+            if (r == m->rounds && wanted >= 0 && (!right || partial))
                 fail_msg("%s, %s (%s): %d cells in the end%s, not %d", file, op_name(m->kind),
                          collective_algorithm_name(t->algorithm), (int)cells, partial ? ", partial ones" : "",
                          (int)wanted);
@@ -80,12 +82,12 @@ static void check_timeline(const char *file, const struct trace *t)
 {
     struct arena a = { 0 };
     for (int list = 0; list < 2; list++) {
-        struct scene *s = view_timeline(t, 700, list, &a);
+        struct scene *s = view_timeline(t, NULL, 700, list, &a);
         const char *bad = labels_wrong(s, &a);
         if (bad)
             fail_msg("%s, timeline: %s", file, bad);
     }
-    struct scene *s = view_timeline(t, 700, false, &a);
+    struct scene *s = view_timeline(t, NULL, 700, false, &a);
     for (int64_t d = 0; d < t->ndevices && d < 32; d++) {
         double computing = 0, last = 0;
         for (int64_t k = 0; k < s->items.n; k++) {

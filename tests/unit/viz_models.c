@@ -13,7 +13,7 @@
 #include "viz_check.h"
 
 static struct arena arena;
-static int64_t scenes, tiles, files;
+static int64_t scenes, tiles, held, rows, files;
 
 static void wrong(const char *file, const char *name, const char *what)
 {
@@ -61,6 +61,61 @@ static void check_owners(const char *file, const char *name, struct ir *ir, cons
     }
 }
 
+/* What the device view marks as held is what the device holds, every piece of it that is drawn. */
+static void check_held(const char *file, const char *name, struct ir *ir, const struct scene *s, sharding_id id,
+                       shape_id shape, int64_t device)
+{
+    const struct shape *v = shape_get(ir, shape);
+    int64_t index[32] = { 0 }, local[32];
+    sharding_shard_dims(ir->shardings, id, v->rank, v->dims, local);
+    const struct sharding *k = sharding_get(ir->shardings, id);
+    bool any = k->kind != SHARDING_TILED || sharding_tile_index(ir->shardings, id, device, index);
+    any = any && (k->kind != SHARDING_MAXIMAL || k->device == device);
+    for (int64_t i = 0; i < s->items.n; i++) {
+        const struct scene_item *it = &s->items.v[i];
+        if (it->kind != SCENE_BOX || it->role == ROLE_LEGEND || it->state & STATE_PADDING || it->ntile == 0 || v->rank > 8)
+            continue;
+        bool here = any && !memcmp(index, it->tile, (size_t)v->rank * sizeof *index);
+        if (here != !!(it->state & STATE_HELD))
+            wrong(file, name, here ? "what the device holds is not marked" : "what the device does not hold is marked");
+        if (here && it->device != device)
+            wrong(file, name, "what the device holds has another's colour");
+        held += here;
+    }
+}
+
+/* What device d holds of one array, as the view of all its arrays has it. */
+static void check_device_row(const char *file, const char *name, struct ir *ir, sharding_id id, shape_id shape, int64_t device,
+                             struct arena *a)
+{
+    const struct shape *v = shape_get(ir, shape);
+    struct device_row row = { name, shape, id };
+    struct scene *s = view_device(ir, NULL, device, 1, &row, 1, 900, a);
+    int64_t index[32] = { 0 }, local[32];
+    const struct sharding *k = sharding_get(ir->shardings, id);
+    const char *bad = scene_wrong(s, a);
+    if (bad)
+        wrong(file, name, bad);
+    sharding_shard_dims(ir->shardings, id, v->rank, v->dims, local);
+    if (k->kind != SHARDING_TILED || v->rank > 8 || !sharding_tile_index(ir->shardings, id, device, index))
+        return;
+    bool empty = false, seen = false;
+    for (int d = 0; d < v->rank; d++)
+        empty |= index[d] * local[d] >= v->dims[d];
+    for (int64_t i = 0; i < s->items.n; i++) {
+        const struct scene_item *it = &s->items.v[i];
+        if (it->kind != SCENE_BOX || it->role != ROLE_TILE)
+            continue;
+        seen = true;
+        for (int d = 0; d < v->rank; d++)
+            if (it->from[d] != index[d] * local[d] || it->to[d] != min_i64((index[d] + 1) * local[d], v->dims[d]))
+                wrong(file, name, "the device holds other elements");
+    }
+    if (seen == empty)
+        wrong(file, name, empty ? "the device holds nothing" : "the device holds something");
+    rows++;
+}
+
 static void check_text(const char *file, const char *name, const struct scene *s, struct arena *a)
 {
     struct str text = STR_IN(a), again = STR_IN(a), svg = STR_IN(a);
@@ -104,12 +159,16 @@ static void check_layouts(const char *file, const struct module *m, const struct
             const char *bad = scene_wrong(scene, &a);
             if (bad)
                 wrong(file, name, bad);
+            if (how == 2)
+                check_held(file, name, m->ir, scene, s, shape, o.device);
             if (how < 2)
                 check_owners(file, name, m->ir, scene, s, shape, ndevices);
             if (how == 0)
                 check_text(file, name, scene, &a);
             scenes++;
         }
+        for (int64_t d = 0; d < ndevices && d < 16; d++)
+            check_device_row(file, name, m->ir, s, shape, ndevices <= 16 ? d : d * (ndevices / 16), &a);
         struct layout_options o = { .rows_dim = -1, .cols_dim = -1, .ndevices = ndevices, .width = 900 };
         struct scene *pair = view_layout_pair(m->ir, NULL, name, shape, sharding_replicated(m->ir->shardings), s, "before",
                                               "now", &o, &a);
@@ -187,7 +246,9 @@ static void every_real_input(void **state)
     }
     int64_t before = files;
     check_folder(folder);
-    print_message("%" PRId64 " files, %" PRId64 " scenes, %" PRId64 " rectangles read back\n", files, scenes, tiles);
+    print_message("%" PRId64 " files, %" PRId64 " scenes, %" PRId64 " rectangles read back for every device, %" PRId64
+                  " as what one device holds, %" PRId64 " of a device's arrays\n", files, scenes, tiles, held, rows);
+    assert_true(held > 1000 && rows > 1000);
     assert_true(files - before > 50);
 }
 
@@ -205,7 +266,7 @@ static void meshes(void **state)
             struct mesh m;
             struct arena a = { 0 };
             assert_true(mesh_parse(ir->shardings, &a, &src, 0, texts[k], src.len, &m, NULL));
-            struct mesh_options o = { .highlight = how & 1 ? 0 : -1, .torus = how & 2, .order = how & 4, .group = -1 };
+            struct mesh_options o = { .highlight = how & 1 ? 0 : -1, .torus = how & 2, .order = how & 4, .group = -1, .pairs_axis = -1 };
             o.max_shown = how == 7 ? 64 : 0;
             struct scene *s = view_mesh_full(ir, &m, &o, &a);
             const char *bad = scene_wrong(s, &a);
