@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/str.h"
+
 /* A case that is known to fail, and why. */
 struct known_fault {
     const char *file, *name, *reason; /* file: its last part, cases.jsonl; a folder's name for dumps */
@@ -47,6 +49,9 @@ void conformance_pass(struct conformance *c, const char *name);
 void conformance_fail(struct conformance *c, const char *name, const char *expected,
                       const char *got);
 void conformance_skip(struct conformance *c, const char *name, const char *why);
+
+/* Another thing that is wrong with a case, behind those already in why. */
+void add_reason(struct str *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Fields of an object: "", -1 and false when they are not there. */
 const char *field_text(const cJSON *o, const char *key);

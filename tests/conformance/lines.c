@@ -95,6 +95,15 @@ void conformance_skip(struct conformance *c, const char *name, const char *why)
         printf("skip %s: %s\n", name, why);
 }
 
+void add_reason(struct str *why, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    str_adds(why, why->n ? "; " : "");
+    str_addv(why, fmt, ap);
+    va_end(ap);
+}
+
 const char *field_text(const cJSON *o, const char *key)
 {
     const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, key);

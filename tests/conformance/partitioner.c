@@ -25,17 +25,6 @@ struct one_case {
     struct str why; /* what is wrong; empty: nothing */
 };
 
-static void wrong(struct one_case *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void wrong(struct one_case *c, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (c->why.n)
-        str_adds(&c->why, "; ");
-    str_addv(&c->why, fmt, ap);
-    va_end(ap);
-}
-
 static const cJSON *at(const cJSON *o, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(o, key);
@@ -131,7 +120,7 @@ static void check_counts(struct one_case *c)
     {
         int64_t n = count_in(m, m->entry, kind_of(e->string));
         if (cJSON_IsNumber(e) && judged(e->string) && n != (int64_t)e->valuedouble)
-            wrong(c, "%" PRId64 " %s, expected %d", n, e->string, e->valueint);
+            add_reason(&c->why, "%" PRId64 " %s, expected %d", n, e->string, e->valueint);
     }
     cJSON_ArrayForEach(e, at(c->json, "collectives_range"))
     {
@@ -140,15 +129,15 @@ static void check_counts(struct one_case *c)
         if (!judged(e->string))
             continue;
         if (cJSON_IsNumber(least) && n < (int64_t)least->valuedouble)
-            wrong(c, "%" PRId64 " %s, expected at least %d", n, e->string, least->valueint);
+            add_reason(&c->why, "%" PRId64 " %s, expected at least %d", n, e->string, least->valueint);
         if (cJSON_IsNumber(most) && n > (int64_t)most->valuedouble)
-            wrong(c, "%" PRId64 " %s, expected at most %d", n, e->string, most->valueint);
+            add_reason(&c->why, "%" PRId64 " %s, expected at most %d", n, e->string, most->valueint);
     }
     cJSON_ArrayForEach(e, at(c->json, "absent_everywhere"))
     {
         if (cJSON_IsString(e) && judged(e->valuestring) &&
             count_all(m, kind_of(e->valuestring)) > 0)
-            wrong(c, "%s must not occur", e->valuestring);
+            add_reason(&c->why, "%s must not occur", e->valuestring);
     }
 }
 
@@ -195,7 +184,7 @@ static void check_mentions(struct one_case *c, const cJSON *matcher)
         own_words(node, &op, &shape);
         enum op_kind kind = op ? kind_of(op) : OP_NONE;
         if (shape && kind != OP_NONE && op_is_collective(kind) && !there_is(c, kind, shape))
-            wrong(c, "no %s of shape %s", op, shape);
+            add_reason(&c->why, "no %s of shape %s", op, shape);
         cJSON_ArrayForEach(e, at(node, "operands"))
             vec_push(&c->arena, &stack, e);
         cJSON_ArrayForEach(e, at(node, "all_of"))
@@ -217,7 +206,7 @@ static void check_matches(struct one_case *c)
         instr_id root = comp_at(m, m->entry)->root;
         if (shape && strcmp(field_text(e, "target"), "entry.root") == 0 &&
             !shape_is(c, instr_at(m, root)->shape, shape))
-            wrong(c, "the root is not of shape %s", shape);
+            add_reason(&c->why, "the root is not of shape %s", shape);
         check_mentions(c, matcher);
     }
 }
@@ -238,12 +227,12 @@ static void check_checks(struct one_case *c)
             strcmp(op, "==") == 0 && cJSON_IsNumber(value)) {
             int64_t n = count_in(m, m->entry, kind_of(word));
             if (n != (int64_t)value->valuedouble)
-                wrong(c, "%" PRId64 " %s, expected %d", n, word, value->valueint);
+                add_reason(&c->why, "%" PRId64 " %s, expected %d", n, word, value->valueint);
         } else if (sscanf(target, "find(opcode=%63[a-z-])", word) == 1 &&
                    target[strlen("find(opcode=") + strlen(word) + 1] == '\0') {
             bool there = count_all(m, kind_of(word)) > 0;
             if ((strcmp(op, "exists") == 0 && !there) || (strcmp(op, "absent") == 0 && there))
-                wrong(c, "%s: %s", word, op);
+                add_reason(&c->why, "%s: %s", word, op);
         }
     }
 }
@@ -255,7 +244,7 @@ static void check_bare(struct one_case *c)
     for (uint32_t i = 1; i <= module_ninstrs(m); i++) {
         const struct instr *in = instr_at(m, (instr_id){ i });
         if (op_is_collective((enum op_kind)in->op) && in->sharding.i)
-            wrong(c, "a collective carries a sharding");
+            add_reason(&c->why, "a collective carries a sharding");
     }
 }
 
@@ -265,18 +254,18 @@ static void check(struct one_case *c)
     const char *said = c->diag->msgs.n ? c->diag->msgs.v[0].text : "nothing said";
     if (error[0]) {
         if (c->program)
-            wrong(c, "must be refused: %s", error);
+            add_reason(&c->why, "must be refused: %s", error);
         else if (!strstr(said, error))
-            wrong(c, "refused with \"%s\", expected \"%s\"", said, error);
+            add_reason(&c->why, "refused with \"%s\", expected \"%s\"", said, error);
         return;
     }
     if (!c->program) {
-        wrong(c, "refused: %s", said);
+        add_reason(&c->why, "refused: %s", said);
         return;
     }
     struct diag *d = diag_new();
     if (!module_verify(c->program->module, d))
-        wrong(c, "the program is not valid: %s", d->msgs.n ? d->msgs.v[0].text : "nothing said");
+        add_reason(&c->why, "the program is not valid: %s", d->msgs.n ? d->msgs.v[0].text : "nothing said");
     diag_free(d);
     check_counts(c);
     check_matches(c);

@@ -20,17 +20,6 @@ struct one_case {
     struct str why; /* what is wrong; empty: nothing */
 };
 
-static void wrong(struct one_case *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void wrong(struct one_case *c, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (c->why.n)
-        str_adds(&c->why, "; ");
-    str_addv(&c->why, fmt, ap);
-    va_end(ap);
-}
-
 static const char *string_at(const cJSON *o, const char *key)
 {
     const cJSON *s = cJSON_GetObjectItemCaseSensitive(o, key);
@@ -155,14 +144,14 @@ static void check_expectation(struct one_case *c, const cJSON *e)
     const char *name = string_at(e, "instr"), *want_text = string_at(e, "sharding");
     instr_id i = meant(c, e);
     if (!i.i) {
-        wrong(c, "%s: no such instruction after the pass", name ? name : "root");
+        add_reason(&c->why, "%s: no such instruction after the pass", name ? name : "root");
         return;
     }
     sharding_id got = c->result->final[i.i], want = { 0 };
     if (want_text)
         want = parse(c, i, want_text);
     if (got.i != want.i)
-        wrong(c, "%s: got %s, expected %s", name ? name : "root", spelled(c, got),
+        add_reason(&c->why, "%s: got %s, expected %s", name ? name : "root", spelled(c, got),
               want_text ? want_text : "none");
 }
 
@@ -171,14 +160,14 @@ static void check_metadata(struct one_case *c, instr_id i, const cJSON *want)
     const struct sharding_note *note = c->result->notes_out ? c->result->notes_out[i.i] : NULL;
     int n = note && note->leaves ? note->leaves[0].nmeta : 0;
     if (n != cJSON_GetArraySize(want)) {
-        wrong(c, "metadata: got %d records, expected %d", n, cJSON_GetArraySize(want));
+        add_reason(&c->why, "metadata: got %d records, expected %d", n, cJSON_GetArraySize(want));
         return;
     }
     for (int k = 0; k < n; k++) {
         const char *text = cJSON_GetArrayItem(want, k)->valuestring;
         const char *quoted = arena_printf(&c->arena, "op_name=\"%s\"", text);
         if (!strstr(note->leaves[0].meta[k], quoted))
-            wrong(c, "metadata: got %s, expected %s", note->leaves[0].meta[k], text);
+            add_reason(&c->why, "metadata: got %s, expected %s", note->leaves[0].meta[k], text);
     }
 }
 
@@ -189,12 +178,12 @@ static void check_other(struct one_case *c, const cJSON *e)
     const char *other = string_at(e, "other_sharding_than");
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(e, "metadata");
     if (!i.i) {
-        wrong(c, "no such instruction after the pass");
+        add_reason(&c->why, "no such instruction after the pass");
         return;
     }
     sharding_id got = c->result->final[i.i];
     if (not_this && got.i == parse(c, i, not_this).i)
-        wrong(c, "sharding must not be %s", not_this);
+        add_reason(&c->why, "sharding must not be %s", not_this);
     for (int k = 0; k < 2; k++) {
         const char *name = k ? other : same;
         if (!name)
@@ -204,7 +193,7 @@ static void check_other(struct one_case *c, const cJSON *e)
         instr_id x = meant(c, ask);
         cJSON_Delete(ask);
         if (!x.i || (c->result->final[x.i].i == got.i) != (k == 0))
-            wrong(c, "sharding %s that of %s: got %s and %s", k ? "must differ from" : "must be",
+            add_reason(&c->why, "sharding %s that of %s: got %s and %s", k ? "must differ from" : "must be",
                   name, spelled(c, got), x.i ? spelled(c, c->result->final[x.i]) : "nothing");
     }
     if (metadata)
@@ -219,7 +208,7 @@ static void check(struct one_case *c)
     cJSON_ArrayForEach(e, cJSON_GetObjectItemCaseSensitive(c->json, "expect_other"))
         check_other(c, e);
     if (cJSON_IsBool(changed) && cJSON_IsTrue(changed) != c->result->changed)
-        wrong(c, "changed: got %s", c->result->changed ? "true" : "false");
+        add_reason(&c->why, "changed: got %s", c->result->changed ? "true" : "false");
 }
 
 static void run_loaded(struct one_case *c)
@@ -231,11 +220,11 @@ static void run_loaded(struct one_case *c)
     const char *said = c->diag->msgs.n ? c->diag->msgs.v[0].text : "nothing said";
     if (!c->result) {
         if (!error || !strstr(said, error))
-            wrong(c, "the pass failed: %s", said);
+            add_reason(&c->why, "the pass failed: %s", said);
         return;
     }
     if (error)
-        wrong(c, "the pass must fail: %s", error);
+        add_reason(&c->why, "the pass must fail: %s", error);
     else
         check(c);
 }
@@ -262,7 +251,7 @@ static void run_case(void *context, struct conformance *out, const cJSON *json)
     if (c.module)
         run_loaded(&c);
     else
-        wrong(&c, "cannot be read: %s", c.diag->msgs.n ? c.diag->msgs.v[0].text : "no text");
+        add_reason(&c.why, "cannot be read: %s", c.diag->msgs.n ? c.diag->msgs.v[0].text : "no text");
     if (c.why.n == 0)
         conformance_pass(out, c.name);
     else
