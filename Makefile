@@ -150,6 +150,9 @@ $(SWEEP_BIN): $(B)/%: tests/sweep/%.c $(ENGINE_OBJ)
 # op x collective x even / uneven x number of devices, all proved equal.
 verify-table: $(B)/verify_table
 	$(B)/verify_table -t 12
+# Operation x element type against XLA's numbers.
+kernel-table: all
+	python3 tests/bench/op_dtype.py $(B)/gspmd $(SHARED)
 bench: all $(BENCH_BIN)
 	@sh tests/bench/run.sh $(B) $(SHARED)
 
@@ -204,7 +207,7 @@ analyze:
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	  --suppress=missingIncludeSystem -Iengine -I. engine viz repl
 
-.PHONY: all rules paper unit clean setup test test-build check-layers demo conformance bench verify-table mutants fuzz fuzz-objects coverage \
+.PHONY: all rules paper unit clean setup test test-build check-layers demo conformance bench verify-table kernel-table mutants fuzz fuzz-objects coverage \
         pictures portable install uninstall format analyze
 clean:
 	rm -rf build build-*

@@ -101,7 +101,7 @@ enum inline_kind inline_kind(const struct call *c, bool asked)
     struct shell *sh = c->sh;
     enum inline_kind mode = (enum inline_kind)sh->inline_mode;
     /* off the terminal pictures are text, or files */
-    if (sh->capture || sh->aside || sh->blocks || sh->transcript || c->json || c->all)
+    if (sh->capture || sh->aside || sh->blocks || sh->transcript || sh->sealed || c->json || c->all)
         return INLINE_OFF;
     if (mode >= INLINE_KITTY) /* the user knows better; but only --inline writes escapes into a pipe */
         return asked || isatty(STDOUT_FILENO) ? mode : INLINE_OFF;

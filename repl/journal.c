@@ -246,8 +246,8 @@ void journal_offer(struct shell *sh)
         str_addf(&s, " ended without quit, with %s; recover brings it back, recover --drop "
                      "forgets it.\n",
                  counted(&a, l.commands, "edit"));
-        const char *text = prose(&a, str_text(&s), sh->columns);
-        sh->sink.write(sh->sink.context, true, text, strlen(text));
+        const char *told = prose(&a, str_text(&s), sh->columns);
+        sh->sink.write(sh->sink.context, true, told, strlen(told));
     }
     arena_free(&a);
 }

@@ -415,6 +415,17 @@ static const char *open_page(struct layout *l, int64_t page)
     return str_text(&s);
 }
 
+/* Tiles of the last dimension that is paged: that of neighbouring pages. */
+static int64_t last_paged(const struct layout *l)
+{
+    for (int d = l->shape->rank - 1; d >= 0; d--) {
+        int64_t tiles = sharding_tile(l->sh, l->id, d);
+        if (d != l->rows.dim && d != l->cols.dim && tiles > 1 && !(l->o->fixed && l->o->fixed[d] >= 0))
+            return tiles;
+    }
+    return 1;
+}
+
 static double ruler_width(const struct layout *l)
 {
     return CELL_W * (double)(l->rows.dim >= 0 ? widest(l, &l->rows) + 2 : 1);
@@ -427,10 +438,13 @@ static double draw_pages(struct layout *l, double top)
     double wide = l->cols.n * l->cols.step, high = 2 * CELL_H + l->rows.n * l->rows.step + CELL_H;
     int64_t pages = page_count(l), most = l->o->max_pages > 0 ? l->o->max_pages : MAX_PAGES;
     double title_h = 0, x = 0;
+    int64_t fold = last_paged(l);
     for (int64_t p = 0; p < pages && p < most; p++) {
         const char *title = open_page(l, p);
         double titled = CELL_W * (double)strlen(title), room = titled > wide ? titled : wide;
-        if (p > 0 && (l->o->width <= 0 || x + ruler + room > l->o->width)) {
+        bool full = l->o->width <= 0 || x + ruler + room > l->o->width;
+        /* folded: a line of pages has all tiles of the last dimension that is paged, where there is room */
+        if (p > 0 && (full || (p % fold == 0 && (double)fold * (ruler + room + 2 * CELL_W) <= l->o->width))) {
             top += title_h + high;
             x = 0;
         }

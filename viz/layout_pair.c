@@ -24,7 +24,8 @@ struct scene *view_layout_pair(struct ir *c, const struct mesh *mesh, const char
     struct scene *two = view_layout_part(c, mesh, name, shape, after, &new, a);
     s->title = arena_printf(a, "%s, then %s", one->title, two->title);
     scene_append(s, one, 0, 0);
-    bool beside = o->width > 0;
+    /* beside each other, unless a narrow window would make them small */
+    bool beside = o->width > 0 && (o->width >= 850 || one->width + two->width + 4 * CELL_W <= o->width);
     double x = beside ? (double)(int64_t)(one->width / CELL_W + 4) * CELL_W : 0;
     double y = beside ? 0 : one->height + CELL_H;
     scene_append(s, two, x, y);

@@ -30,7 +30,8 @@ bool sdl_ready(struct diag *d) MUST_CHECK;
     F(SDL_PollEvent) F(SDL_PushEvent) F(SDL_WaitEventTimeout) F(SDL_GetModState)                   \
     F(SDL_SetWindowTitle) F(SDL_StartTextInput) F(SDL_GetTicks64) F(SDL_GetDisplayDPI)             \
     F(SDL_GetCurrentVideoDriver) F(SDL_RaiseWindow) F(SDL_SetWindowMinimumSize)                    \
-    F(SDL_EventState) F(SDL_GetWindowID) F(SDL_GetWindowSize) F(SDL_GetWindowDisplayIndex)
+    F(SDL_EventState) F(SDL_GetWindowID) F(SDL_GetWindowSize) F(SDL_GetWindowDisplayIndex) \
+    F(SDL_GetDisplayUsableBounds)
 struct sdl {
     bool tried, ready;
 #define F(name) __typeof__(&name) name;

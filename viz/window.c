@@ -11,17 +11,34 @@
 
 enum { FRAME_MS = 16, LIVELY_MS = 1500, STEP_MS = 700 };
 
+/* Pixels a pixel of usual displays: what the display's dots an inch say, or its desktop. */
+static double by_dots(int display)
+{
+    float dpi = 0;
+    const char *desktop = getenv("GDK_SCALE"); /* desktops under X say it so */
+    if (display >= 0 && sdl.SDL_GetDisplayDPI(display, &dpi, NULL, NULL) == 0 && dpi >= 140)
+        return fmin(floor((double)dpi / 48) / 2, 3);
+    return desktop && desktop[0] >= '1' && desktop[0] <= '3' && !desktop[1] ? desktop[0] - '0' : 1;
+}
+
 /* What a display of many small pixels wants: by its density where mouse and pixels differ, else by its dots
  * an inch. */
 static double natural_scale(const struct window *w)
 {
-    float dpi = 0;
-    int display = sdl.SDL_GetWindowDisplayIndex(w->window);
-    const char *desktop = getenv("GDK_SCALE"); /* desktops under X say it so */
-    double by_dots = desktop && desktop[0] >= '1' && desktop[0] <= '3' && !desktop[1] ? desktop[0] - '0' : 1;
-    if (display >= 0 && sdl.SDL_GetDisplayDPI(display, &dpi, NULL, NULL) == 0 && dpi >= 140)
-        by_dots = fmin(floor((double)dpi / 48) / 2, 3);
-    return fmax(w->density, by_dots);
+    return fmax(w->density, by_dots(sdl.SDL_GetWindowDisplayIndex(w->window)));
+}
+
+/* No larger than the display; as large to the eye on one of small pixels. */
+static void fit_display(int *width, int *height)
+{
+    SDL_Rect r;
+    double scale = by_dots(0);
+    *width = (int)(*width * scale);
+    *height = (int)(*height * scale);
+    if (sdl.SDL_GetDisplayUsableBounds(0, &r) != 0 || r.w < 240 || r.h < 160)
+        return;
+    *width = *width > r.w ? r.w : *width;
+    *height = *height > r.h ? r.h : *height;
 }
 
 static void find_style(struct window *w)
@@ -47,6 +64,7 @@ struct window *window_open(const struct window_client *client, int width, int he
     sdl.SDL_SetMainReady();
     struct window *w = sdl.SDL_InitSubSystem(SDL_INIT_VIDEO) == 0 ? calloc(1, sizeof *w) : NULL;
     if (w) {
+        fit_display(&width, &height);
         w->window = sdl.SDL_CreateWindow("gspmd", SDL_WINDOWPOS_UNDEFINED, SDL_WINDOWPOS_UNDEFINED, width, height,
                                          SDL_WINDOW_RESIZABLE | SDL_WINDOW_ALLOW_HIGHDPI);
         if (!w->window)

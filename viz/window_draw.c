@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -219,12 +220,13 @@ static int break_lines(const char *text, int room, struct box_line *out, int *wi
 
 enum corner { LOWER_RIGHT, CENTRE, UPPER_LEFT };
 
-/* Lines of text in a box over the views; at, for the upper left corner: where that is. */
-static void box(struct window *w, SDL_Surface *to, const char *text, int from, enum corner where, int left, int top)
+/* Lines of text in a box over the views; left, top, for the upper left corner: where that is, in a view so wide. */
+static void box(struct window *w, SDL_Surface *to, const char *text, int from, enum corner where, int left, int top, int wide)
 {
     struct box_line lines[MOST_LINES];
     int widest = 0, high = window_line(w), most = (w->h - 2 * strip(w)) / high - 2;
-    int room = (int)(w->w / (SCENE_GLYPH * font(w))) - 4;
+    int right = where == UPPER_LEFT && wide > 0 ? wide : w->w;
+    int room = (int)(right / (SCENE_GLYPH * font(w))) - 4;
     int n = break_lines(text, room, lines, &widest);
     most = most < 1 ? 1 : most;
     from = from > n - most ? n - most : from;
@@ -258,7 +260,7 @@ static void keys_box(struct window *w, SDL_Surface *to)
     struct str s = STR_IN(&a);
     for (int k = 0; window_keys_help[k]; k++)
         str_addf(&s, "%s\n", window_keys_help[k]);
-    box(w, to, str_text(&s), w->panel_line, CENTRE, 0, 0);
+    box(w, to, str_text(&s), w->panel_line, CENTRE, 0, 0, 0);
     arena_free(&a);
 }
 
@@ -310,7 +312,8 @@ static void far_words(struct window *w, const struct view *v, SDL_Surface *to)
     double y = -1;
     for (int64_t k = 0; k < v->scene->items.n; k++) {
         const struct scene_item *it = &v->scene->items.v[k];
-        if (it->kind != SCENE_TEXT || (it->role != ROLE_CAPTION && it->role != ROLE_LEGEND))
+        bool beside = w->tiled && w->nviews > 1; /* little room: the caption alone */
+        if (it->kind != SCENE_TEXT || (it->role != ROLE_CAPTION && (it->role != ROLE_LEGEND || beside)))
             continue;
         if (s.n && fabs(it->y - y) > 1)
             str_addc(&s, '\n');
@@ -320,7 +323,8 @@ static void far_words(struct window *w, const struct view *v, SDL_Surface *to)
         str_adds(&s, it->text);
     }
     if (s.n)
-        box(w, to, str_text(&s), 0, UPPER_LEFT, v->left + (int)(4 * w->scale), v->top + (int)(4 * w->scale));
+        box(w, to, str_text(&s), 0, UPPER_LEFT, v->left + (int)(4 * w->scale), v->top + (int)(4 * w->scale),
+            v->w);
     arena_free(&a);
 }
 
@@ -333,6 +337,7 @@ static void make_scene(struct window *w, struct view *v, int width, uint64_t ver
     v->why = NULL;
     v->scene = w->client.make(w->client.context, words, fmax(width / w->scale, 480), &v->arena, &v->why);
     v->version = version;
+    v->made_for = width;
     v->made = true;
     v->painted = false;
     w->stats.makes++;
@@ -345,7 +350,9 @@ static void draw_view(struct window *w, int k, SDL_Surface *to, bool busy, uint6
     window_place(w, k, &x, &y, &width, &height);
     if (width <= 0 || height <= 0)
         return;
-    if (!busy && (!v->made || v->version != version))
+    /* much more room, or much less: another picture, where nobody has moved this one */
+    bool other = v->fitted && abs(width - v->made_for) > width / 5;
+    if (!busy && (!v->made || v->version != version || other))
         make_scene(w, v, width, version);
     bool resized = v->w != width || v->h != height;
     if (!size_view(v, width, height))
@@ -360,6 +367,17 @@ static void draw_view(struct window *w, int k, SDL_Surface *to, bool busy, uint6
     if (w->tiled && w->nviews > 1 && k == w->front)
         mark(to, x, y, width, height, (int)fmax(2, w->scale), palette_paint(PAINT_LINE, w->dark),
              &(SDL_Rect){ x, y, width, height });
+}
+
+/* Places beside the last view that no view takes. */
+static void fill_empty(struct window *w, SDL_Surface *to)
+{
+    int columns = w->nviews > 4 ? 3 : 2;
+    for (int k = w->nviews; k % columns != 0; k++) {
+        SDL_Rect r;
+        window_place(w, k, &r.x, &r.y, &r.w, &r.h);
+        sdl.SDL_FillRect(to, &r, 0xff000000u | palette_paint(PAINT_PANEL, w->dark));
+    }
 }
 
 static double cpu_now(void)
@@ -393,6 +411,8 @@ void window_frame(struct window *w, bool busy)
         sdl.SDL_FillRect(to, NULL, 0xff000000u | palette_paint(PAINT_GROUND, w->dark));
     if (w->tiled && w->nviews > 1)
         sdl.SDL_FillRect(to, NULL, 0xff000000u | palette_paint(PAINT_LINE, w->dark));
+    if (w->tiled && w->nviews > 1)
+        fill_empty(w, to);
     for (int k = 0; k < w->nviews; k++)
         if (w->tiled || k == w->front)
             draw_view(w, k, to, busy, version);
@@ -404,7 +424,7 @@ void window_frame(struct window *w, bool busy)
     tabs(w, to);
     foot(w, to);
     if (w->panel)
-        box(w, to, w->panel, w->panel_line, LOWER_RIGHT, 0, 0);
+        box(w, to, w->panel, w->panel_line, LOWER_RIGHT, 0, 0, 0);
     if (w->keys)
         keys_box(w, to);
     sdl.SDL_UpdateWindowSurface(w->window);

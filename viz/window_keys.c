@@ -17,7 +17,7 @@ const char *const window_keys_help[] = {
     "  [ ]          what the device before, the next one holds (layout)",
     "  , .          other two dimensions of the array (layout)",
     "  v            numbers in the cells       b   beside it: before the last edit",
-    "  o            links and places of a mesh",
+    "  o            links of a mesh, then where its devices sit",
     "  space > <    play a collective, step, step back (hops)",
     "  u r          undo, redo                 d   light or dark",
     "  click        show what is under the pointer; twice: open it as a view",
@@ -257,6 +257,19 @@ static void play(struct window *w)
     w->stepped = 0;
     if (w->playing && v->scene && v->scene->frame + 1 >= v->scene->frames)
         set_option(w, v, "round=", "0"); /* from the start again */
+}
+
+/* A mesh, with the links of a torus, as it sits on the hardware. */
+static void next_mesh(struct window *w)
+{
+    struct view *v = window_front(w);
+    bool torus = v && find_option(v->words, "--torus"), physical = v && find_option(v->words, "--physical");
+    if (!physical) {
+        toggle(w, "mesh", "--torus");
+        toggle(w, "mesh", "--order");
+    }
+    if (torus || physical)
+        toggle(w, "mesh", "--physical");
 }
 
 /* , and .: the next pair of dimensions of the array's rank. */
@@ -531,10 +544,7 @@ static void command_key(struct window *w, char c)
     case '.': step_dims(w, 1); break;
     case 'v': toggle(w, "layout", "--values"); break;
     case 'b': toggle(w, "layout", "--before"); break;
-    case 'o':
-        toggle(w, "mesh", "--torus");
-        toggle(w, "mesh", "--order");
-        break;
+    case 'o': next_mesh(w); break;
     case ' ': play(w); break;
     case '>':
     case 'n': window_step_round(w, 1); break;

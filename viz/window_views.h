@@ -16,6 +16,7 @@ struct view {
     struct scene *scene; /* NULL: why says why */
     const char *why;
     uint64_t version;    /* of the client when the scene was made */
+    int made_for;        /* width in pixels */
     bool made, fitted;   /* fitted: nobody has moved it, so it follows the window's size */
     double x, y, scale;  /* the scene's point in the upper left corner; pixels a point */
     /* what the canvas holds */

@@ -77,7 +77,7 @@ void *arena_piece(struct arena *a, size_t bytes, size_t align)
     if (bytes > LARGEST_PIECE)
         return arena_alloc(a, 1, bytes);
     size_t gap = (size_t)(-(uintptr_t)a->piece & (align - 1));
-    if ((size_t)(a->piece_end - a->piece) < gap + bytes) {
+    if (!a->piece || (size_t)(a->piece_end - a->piece) < gap + bytes) {
         a->piece = arena_alloc(a, PIECES, 1);
         a->piece_end = a->piece + PIECES;
         gap = 0;

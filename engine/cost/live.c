@@ -41,11 +41,32 @@ static int32_t *leaf_values(struct liver *l, instr_id i)
 
 /* ---- values of kernels ----------------------------------------------------------------------------- */
 
-/* What a loop carries, an argument or a constant keeps its type, whatever the backend computes in. */
+/* What a loop carries, an argument, a constant, what only moves elements or converts keep their type, whatever the backend
+ * computes in. */
 static bool computed(const struct instr *in)
 {
-    return in->op != OP_PARAMETER && in->op != OP_CONSTANT && in->op != OP_WHILE && in->op != OP_CONDITIONAL &&
-           in->op != OP_CALL && in->op != OP_CUSTOM_CALL;
+    switch ((int)in->op) {
+    case OP_PARAMETER:
+    case OP_CONSTANT:
+    case OP_WHILE:
+    case OP_CONDITIONAL:
+    case OP_CALL:
+    case OP_CUSTOM_CALL:
+    case OP_BROADCAST:
+    case OP_DYNAMIC_SLICE:
+    case OP_DYNAMIC_UPDATE_SLICE:
+    case OP_SLICE:
+    case OP_PAD:
+    case OP_CONCATENATE:
+    case OP_GATHER:
+    case OP_REVERSE:
+    case OP_TRANSPOSE:
+    case OP_COPY:
+    case OP_CONVERT:
+        return false;
+    default:
+        return true;
+    }
 }
 
 static bool is_narrow(const struct shape *s)

@@ -329,6 +329,11 @@ const struct ew *ew_make(struct arena *a, enum op_kind op, struct elem in, struc
         e->fn = direct(op, in, out);
         return e->fn ? e : NULL;
     }
+    ew_fn half = in.t == out.t ? ew_set_best()->half(op, in.t) : NULL;
+    if (half) {
+        e->fn = half;
+        return e;
+    }
     struct ew *inner = ARENA_NEW(a, struct ew);
     *inner = *e;
     if (in.ct == CT_SMALL) {

@@ -9,6 +9,7 @@ struct ew_set {
     ew_fn (*kernel)(enum op_kind op, enum ctype ct);
     fold_fn (*fold)(enum op_kind op, enum ctype ct);
     rows_fn (*rows)(enum op_kind op, enum ctype ct);
+    ew_fn (*half)(enum op_kind op, enum dtype t); /* bf16 and f16; NULL: strip by strip */
     ew_fn (*select)(int size);
     ew_fn (*convert)(enum dtype from, enum dtype to);
     void (*widen_bf16)(const uint16_t *in, float *out, int64_t n);

@@ -203,6 +203,70 @@ STRAIGHT(widen_f16, uint16_t, float, of_f16)
 STRAIGHT(narrow_f16, float, uint16_t, to_f16)
 #undef STRAIGHT
 
+/* Operations in one loop: widened, computed in f32, rounded once, as strip by strip. */
+#define HALF_UN(name, of, to, expr)                                                   \
+    static void name(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                 \
+        (void)e;                                                                      \
+        const uint16_t *a = in[0];                                                    \
+        uint16_t *r = out;                                                            \
+        SAME_PLACE                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                             \
+            float x = of(a[i]);                                                       \
+            r[i] = to(expr);                                                          \
+        }                                                                             \
+    }
+#define HALF_BIN(name, of, to, expr)                                                  \
+    static void name(const struct ew *e, void *out, const void *const *in, int64_t n) \
+    {                                                                                 \
+        (void)e;                                                                      \
+        const uint16_t *a = in[0], *b = in[1];                                        \
+        uint16_t *r = out;                                                            \
+        SAME_PLACE                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                             \
+            float x = of(a[i]), y = of(b[i]);                                         \
+            r[i] = to(expr);                                                          \
+        }                                                                             \
+    }
+#define HALF_SET(t)                                                                    \
+    HALF_BIN(t##_add, of_##t, to_##t, x + y)                                           \
+    HALF_BIN(t##_subtract, of_##t, to_##t, x - y)                                      \
+    HALF_BIN(t##_multiply, of_##t, to_##t, x *y)                                       \
+    HALF_BIN(t##_divide, of_##t, to_##t, x / y)                                        \
+    HALF_BIN(t##_maximum, of_##t, to_##t, x >= y || x != x ? x : y)                    \
+    HALF_BIN(t##_minimum, of_##t, to_##t, x <= y || x != x ? x : y)                    \
+    HALF_UN(t##_negate, of_##t, to_##t, -x)                                            \
+    HALF_UN(t##_abs, of_##t, to_##t, fabsf(x))                                         \
+    HALF_UN(t##_sqrt, of_##t, to_##t, sqrtf(x))                                        \
+    HALF_UN(t##_rsqrt, of_##t, to_##t, 1.0f / sqrtf(x))                                \
+    HALF_UN(t##_exp, of_##t, to_##t, plain_exp(x))                                     \
+    HALF_UN(t##_log, of_##t, to_##t, plain_log(x))                                     \
+    HALF_UN(t##_tanh, of_##t, to_##t, plain_tanh(x))                                   \
+    HALF_UN(t##_logistic, of_##t, to_##t, 1.0f / (1.0f + plain_exp(-x)))               \
+    static ew_fn t##_find(enum op_kind op)                                             \
+    {                                                                                  \
+        static const ew_fn table[OP_COUNT] = {                                         \
+            [OP_ADD] = t##_add,           [OP_SUBTRACT] = t##_subtract,                \
+            [OP_MULTIPLY] = t##_multiply, [OP_DIVIDE] = t##_divide,                    \
+            [OP_MAXIMUM] = t##_maximum,   [OP_MINIMUM] = t##_minimum,                  \
+            [OP_NEGATE] = t##_negate,     [OP_ABS] = t##_abs,                          \
+            [OP_SQRT] = t##_sqrt,         [OP_RSQRT] = t##_rsqrt,                      \
+            [OP_EXP] = t##_exp,           [OP_LOG] = t##_log,                          \
+            [OP_TANH] = t##_tanh,         [OP_LOGISTIC] = t##_logistic,                \
+        };                                                                             \
+        return table[op];                                                              \
+    }
+HALF_SET(bf16)
+HALF_SET(f16)
+#undef HALF_UN
+#undef HALF_BIN
+#undef HALF_SET
+
+static ew_fn find_half(enum op_kind op, enum dtype t)
+{
+    return t == DTYPE_BF16 ? bf16_find(op) : t == DTYPE_F16 ? f16_find(op) : NULL;
+}
+
 /* ---- conversions that are one loop ---------------------------------------------------------------
  */
 
@@ -271,6 +335,6 @@ static ew_fn find_convert(enum dtype from, enum dtype to)
 }
 
 const struct ew_set EW_SET = {
-    find_kernel, find_fold,   find_rows,  find_select, find_convert,
+    find_kernel, find_fold,   find_rows,  find_half, find_select, find_convert,
     widen_bf16,  narrow_bf16, widen_f16,   narrow_f16,
 };

@@ -94,7 +94,6 @@ UN(erf, M(erf)(x))
 UN(exp, V(exp)(x))
 UN(expm1, M(expm1)(x))
 UN(floor, M(floor)(x))
-UN(imag, (T)0 * x)
 UN(log, V(log)(x))
 UN(log1p, V(log1p)(x))
 UN(logistic, K(1.0) / (K(1.0) + V(exp)(-x)))
@@ -124,6 +123,14 @@ FOLD_ROWS(add, x + y)
 FOLD_ROWS(mul, x *y)
 FOLD_ROWS(max, MAXV(x, y))
 FOLD_ROWS(min, MINV(x, y))
+
+/* Of a real number. */
+static void N(imag)(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    (void)e;
+    (void)in;
+    memset(out, 0, (size_t)n * sizeof(T));
+}
 
 static void N(is_finite)(const struct ew *e, void *out, const void *const *in, int64_t n)
 {
@@ -177,8 +184,8 @@ static void N(clamp)(const struct ew *e, void *out, const void *const *in, int64
     SAME_PLACE
     for (int64_t i = 0; i < n; i++) {
         T a = x[i], l = lo[i], h = hi[i];
-        T v = MAXV(a, l);
-        r[i] = MINV(v, h);
+        T v = MAXV(l, a); /* the limit wins where zeros differ in sign */
+        r[i] = MINV(h, v);
     }
 }
 

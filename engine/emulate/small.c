@@ -36,7 +36,7 @@ static double decode(const struct format *f, uint32_t bits)
         return m ? copysign((double)NAN, neg ? -1.0 : 1.0) : neg ? -HUGE_VAL : HUGE_VAL;
     if ((f->style == FN && e == emask && m == mmask) ||
         (f->style == FNUZ && neg && e == 0 && m == 0))
-        return (double)NAN;
+        return copysign((double)NAN, neg ? -1.0 : 1.0); /* a sign that total orders see */
     double v = e ? ldexp((double)(m + mmask + 1), (int)e - f->bias - f->mantissa)
                  : ldexp((double)m, 1 - f->bias - f->mantissa);
     return neg ? -v : v;
@@ -73,10 +73,10 @@ static uint32_t encode(const struct format *f, double v)
     if (isnan(v))
         return encode_nan(f, neg);
     if (f->style == POWER) {
-        if (neg || isinf(v))
+        if (neg || isinf(v) || v == 0) /* there is no zero */
             return 0xff;
         int e;
-        double m = v > 0 ? frexp(v, &e) : (e = -200, 0.5);
+        double m = frexp(v, &e);
         int field = e - 1 + f->bias + (m >= 0.75);
         return field < 0 ? 0 : field > 254 ? 0xff : (uint32_t)field;
     }

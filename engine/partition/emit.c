@@ -457,7 +457,7 @@ static comp_id copy_one(struct spmd *s, comp_id source)
     arena_open(&tmp);
     map_init(&ids, &tmp);
     uint32_t n;
-    const instr_id *order = comp_post_order(s->src, source, s->users, &tmp, &n);
+    const instr_id *order = store_post_order(s, source, &n);
     for (uint32_t i = 0; i < c->nparams; i++) {
         const struct instr *in = instr_at(s->src, c->params[i]);
         instr_id p = emit_parameter(s, i, in->shape);

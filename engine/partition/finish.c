@@ -173,6 +173,21 @@ static name_id instr_name(struct finish *f, const struct instr *in)
 
 /* ---- computations -------------------------------------------------------------------------------------------- */
 
+/* What a custom call returns lies in memory as the text says: its layout is part of its contract. Other
+ * instructions have none in a program that is yet to be compiled. */
+static shape_id laid_out(const struct finish *f, const struct instr *in, instr_id old)
+{
+    if (in->op != OP_CUSTOM_CALL || (int64_t)old.i >= f->s->info.n)
+        return in->shape;
+    instr_id source = f->s->info.v[old.i].note.source;
+    if (!source.i)
+        return in->shape;
+    const struct instr *was = instr_at(f->s->src, source);
+    if (was->op != OP_CUSTOM_CALL || strcmp(instr_target(f->s->src, was), instr_target(f->from, in)) != 0)
+        return in->shape;
+    return shape_with_layouts(f->s->ir, in->shape, was->shape);
+}
+
 static void copy_instr(struct finish *f, comp_id to, instr_id old)
 {
     const struct instr *in = instr_at(f->from, old);
@@ -187,7 +202,8 @@ static void copy_instr(struct finish *f, comp_id to, instr_id old)
     for (int k = 0; k < n; k++)
         if (attrs[k].key == ATTR_CHANNEL_ID && attrs[k].i >= f->s->first_channel)
             attrs[k].i = f->channel++;
-    instr_id id = instr_new(f->to, to, (enum op_kind)in->op, laid_out(f, in, old), in->noperands, ops, n, attrs);
+    instr_id id = instr_new(f->to, to, (enum op_kind)in->op, laid_out(f, in, old), in->noperands, ops, n,
+                            attrs);
     struct instr *out = instr_at(f->to, id);
     out->literal = own_literal(f, in->literal);
     out->metadata = in->metadata;

@@ -306,7 +306,7 @@ static void gs_whole(struct gs *g, const struct gs_state *st, struct pval *res)
         ops[g->n + 1 + k] = replicate(s, st->update[k]).local;
         shapes[k] = instr_at(s->out, ops[k])->shape;
     }
-    int vector = bounded_scatter(g, ops);
+    int vector = g->dry ? -1 : bounded_scatter(g, ops); /* what is weighed is XLA's (S-206) */
     bool tuple = source_shape(s, g->source)->kind == SHAPE_TUPLE;
     shape_id shape = tuple ? shape_tuple(s->ir, g->n, shapes) : shapes[0];
     instr_id y = emit_clone(s, g->source, shape, 2 * g->n + 1, ops);

@@ -419,7 +419,7 @@ comp_id partition_computation(struct spmd *s, comp_id c, sharding_id root)
     for (uint32_t i = 0; i < comp->ninstrs; i++) /* it may be called twice */
         s->values[comp->instrs[i].i] = 0;
     uint32_t n;
-    const instr_id *order = comp_post_order(s->src, c, s->users, &s->arena, &n);
+    const instr_id *order = store_post_order(s, c, &n);
     /* Parameters keep their places whether or not the root wants them. */
     for (uint32_t i = 0; i < comp->nparams && !s->failed; i++)
         partition_instr(s, comp->params[i]);
@@ -581,9 +581,7 @@ static void boundary(struct spmd *s)
 static bool run(struct spmd *s)
 {
     rewrite_patterns(s);
-    struct users users;
-    users_make(s->src, &s->arena, &users);
-    s->users = &users;
+    s->users = store_users(s);
     boundary(s);
     first_channel(s);
     int64_t all[2] = { 1, s->prog->num_partitions };

@@ -4,7 +4,7 @@
  *
  * The source stays as it is: the first match makes a copy of its module, with the same ids.
  */
-#include "partition/internal.h"
+#include "partition/store.h"
 
 #include <string.h>
 
@@ -346,11 +346,10 @@ void rewrite_patterns(struct spmd *s)
 {
     struct rewrite r = { .s = s, .known = module_ninstrs(s->src) };
     arena_open(&r.tmp);
-    struct users users;
-    users_make(s->src, &r.tmp, &users);
+    const struct users *users = store_users(s);
     r.uses = ARENA_ARRAY(&r.tmp, uint32_t, (int64_t)r.known + 1);
     for (uint32_t i = 1; i <= r.known; i++)
-        r.uses[i] = users_count(&users, (instr_id){ i });
+        r.uses[i] = users_count(users, (instr_id){ i });
     for (uint32_t c = 1; c <= module_ncomps(s->src); c++) {
         instr_id root = comp_at(s->src, (comp_id){ c })->root;
         r.uses[root.i]++; /* the caller uses it */

@@ -134,7 +134,7 @@ static int64_t topk_of(struct spmd *s, instr_id source, int dim)
         return 0;
     sharding_id sh = operand_value(s, source, 0).sharding;
     int64_t n = tiles_on(s, sh, dim);
-    if (!sharding_is_tiled(s->sh, sh) || n == 1 || tiled_dims(s, sh, x->rank) != bit(dim) || sharding_get(s->sh, sh)->tiles.naxes != x->rank)
+    if (!sharding_is_tiled(s->sh, sh) || n == 1 || tiled_dims(s, sh, x->rank) != bit(dim) || sharding_is_manual_subgroup(s->sh, sh))
         return 0;
     int64_t k = front_of_all(s, source, dim);
     return k > 0 && k < ceil_div(x->dims[dim], n) && is_larger_first(s, body->comp) ? k : 0;

@@ -59,8 +59,14 @@ struct partition_store {
         name_id *v;
         int64_t n;
     } names[OP_COUNT];      /* op.number */
+    struct arena lasting;   /* what is never forgotten: */
+    struct users users;
+    struct post_order {
+        const instr_id *v;
+        uint32_t n;
+    } *orders;              /* [ncomps + 1] */
     bool flat;              /* nothing is called: nothing to keep */
-    bool made;
+    bool made, counted;
     int64_t limit;          /* bytes; above, everything is forgotten */
 };
 
@@ -89,6 +95,7 @@ static void store_free(struct partition_store *st)
     if (!st)
         return;
     arena_free(&st->arena);
+    arena_free(&st->lasting);
     free(st);
 }
 
@@ -129,6 +136,43 @@ static struct partition_store *store_of(struct graph *g)
         g->store->made = true;
     }
     return g->store;
+}
+
+/* NULL: the source was rewritten, and what is known of the working graph does not hold. */
+static struct partition_store *store_of_source(struct spmd *s)
+{
+    struct graph *g = s->prop->graph;
+    if (s->src != g->module)
+        return NULL;
+    struct partition_store *st = store_of(g);
+    if (!st->counted) {
+        users_make(g->module, &st->lasting, &st->users);
+        st->orders = ARENA_ARRAY(&st->lasting, struct post_order, (int64_t)module_ncomps(g->module) + 1);
+        st->counted = true;
+    }
+    return st;
+}
+
+const struct users *store_users(struct spmd *s)
+{
+    struct partition_store *st = store_of_source(s);
+    if (st)
+        return &st->users;
+    struct users *u = ARENA_NEW(&s->arena, struct users);
+    users_make(s->src, &s->arena, u);
+    return u;
+}
+
+const instr_id *store_post_order(struct spmd *s, comp_id c, uint32_t *n)
+{
+    struct partition_store *st = store_of_source(s);
+    if (!st)
+        return comp_post_order(s->src, c, s->users, &s->arena, n);
+    struct post_order *o = &st->orders[c.i];
+    if (!o->v)
+        o->v = comp_post_order(s->src, c, &st->users, &st->lasting, &o->n);
+    *n = o->n;
+    return o->v;
 }
 
 name_id *store_name(struct spmd *s, enum op_kind op, int64_t number)

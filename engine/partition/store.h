@@ -29,6 +29,9 @@ void store_note(struct spmd *s, const struct store_mark *m, comp_id c, comp_id o
 void store_shared(struct spmd *s, comp_id out, comp_id source, enum op_kind op, enum dtype t);
 /* Whether a computation of out comes from here, and so needs no cleaning; *effect: it has a side effect. */
 bool store_is_clean(const struct spmd *s, comp_id out, bool *effect);
+/* Users and post-orders of s->src. The working graph's are found once for all its programs. */
+const struct users *store_users(struct spmd *s);
+const instr_id *store_post_order(struct spmd *s, comp_id c, uint32_t *n);
 /* Where the id of the name `op.number` is kept from one program to the next; none: it is not known yet. */
 name_id *store_name(struct spmd *s, enum op_kind op, int64_t number);
 /* Keeps what was noted: after the first clean-up, before anything else changes out. effect: [ncomps + 1] */

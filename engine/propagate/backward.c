@@ -151,7 +151,8 @@ static sharding_id user_select_and_scatter(struct pass *p, instr_id i, instr_id 
 static sharding_id user_reshape(struct pass *p, instr_id i, instr_id u)
 {
     const struct shape *from = shape_of(p, u), *to = shape_of(p, i);
-    return sharding_through_reshape(p->t, from->rank, from->dims, to->rank, to->dims, seen(p, u));
+    sharding_id s = rest_as_copies(p, seen(p, u), from->rank);
+    return sharding_through_reshape(p->t, from->rank, from->dims, to->rank, to->dims, s);
 }
 
 static sharding_id user_operand0(struct pass *p, instr_id i, instr_id u)

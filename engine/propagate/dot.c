@@ -114,10 +114,22 @@ static void map_add(struct dim_map *m, int source, int target)
     m->to_source[target] = source;
 }
 
-/* P-106: operand k's sharding as the result would have it. */
-static sharding_id out_from_operand(struct pass *p, const struct roles *r, int k, sharding_id s,
-                                    int rank)
+/* P-125 without spmd may have left one with more dimensions than its array: those go along at the end. Returns the
+ * rank of what comes out. */
+static int map_rest(const struct pass *p, struct dim_map *m, sharding_id s, int source, int target)
 {
+    int more = sharding_data_rank(p->t, s) - source;
+    if (!sharding_is_tiled(p->t, s) || source + more > RANK_MAX || target + more > RANK_MAX)
+        return target;
+    for (int d = 0; d < more; d++)
+        map_add(m, source + d, target + d);
+    return more > 0 ? target + more : target;
+}
+
+/* P-106: operand k's sharding as the result would have it. */
+static sharding_id out_from_operand(struct pass *p, const struct roles *r, int k, instr_id i, sharding_id s)
+{
+    int rank = shape_of(p, i)->rank;
     int dims[2 * RANK_MAX], n = 0;
     struct dim_map m;
     if (sharding_is_max(p->t, s))
@@ -132,6 +144,7 @@ static sharding_id out_from_operand(struct pass *p, const struct roles *r, int k
         map_add(&m, r->batch[j].dim[k], r->batch[j].out);
     for (int j = 0; j < r->nfree[k]; j++)
         map_add(&m, r->free[k][j].dim[k], r->free[k][j].out);
+    rank = map_rest(p, &m, s, shape_of(p, at(p, i)->operands[k])->rank, rank);
     return sharding_map_dims(p->t, sharding_replicate_dims(p->t, s, n, dims), m.to_target, rank,
                              m.to_source);
 }
@@ -151,8 +164,9 @@ static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k
         map_add(&m, r->batch[j].out, r->batch[j].dim[k]);
     for (int j = 0; j < r->nfree[k]; j++)
         map_add(&m, r->free[k][j].out, r->free[k][j].dim[k]);
+    int more = map_rest(p, &m, s, shape_of(p, u)->rank, rank);
     sharding_id x = sharding_map_dims(p->t, sharding_replicate_dims(p->t, s, n, dims),
-                                      m.to_target, rank, m.to_source);
+                                      m.to_target, more, m.to_source);
     if (!o.i)
         return x;
     n = 0;
@@ -166,8 +180,9 @@ static sharding_id operand_from_out(struct pass *p, const struct roles *r, int k
         map_add(&m, r->batch[j].dim[1 - k], r->batch[j].dim[k]);
     for (int j = 0; j < r->ncontract; j++)
         map_add(&m, r->contract[j].dim[1 - k], r->contract[j].dim[k]);
+    more = map_rest(p, &m, o, shape_of(p, at(p, u)->operands[1 - k])->rank, rank);
     sharding_id y = sharding_map_dims(p->t, sharding_replicate_dims(p->t, o, n, dims),
-                                      m.to_target, rank, m.to_source);
+                                      m.to_target, more, m.to_source);
     if (x.i && y.i && sharding_merge(p->t, x, &y, p->may))
         return y;
     return x;
@@ -307,20 +322,19 @@ static sharding_id ask_operand(struct pass *p, instr_id i, int k, sharding_id s)
         return slot->answer;
     if (!roles_of_dot(p, i, &r))
         return none();
-    return rule_keep(slot, class, out_from_operand(p, &r, k, s, shape_of(p, i)->rank));
+    return rule_keep(slot, class, out_from_operand(p, &r, k, i, s));
 }
 
 /* r: NULL for a dot. */
 static bool forward_by_roles(struct pass *p, instr_id i, const struct roles *r)
 {
     const struct instr *ins = at(p, i);
-    int rank = shape_of(p, i)->rank;
     sharding_id cand[2] = { { 0 }, { 0 } }, better[2] = { { 0 }, { 0 } };
     for (int k = 0; k < 2; k++) {
         sharding_id s = seen(p, ins->operands[k]);
         if (!is_spatial(p, ins->operands[k]) || sharding_is_manual(p->t, s))
             continue;
-        cand[k] = r ? out_from_operand(p, r, k, s, rank) : ask_operand(p, i, k, s);
+        cand[k] = r ? out_from_operand(p, r, k, i, s) : ask_operand(p, i, k, s);
         better[k] = cand[k].i ? improved(p, i, cand[k], seen(p, i), false) : none();
         if (!better[k].i)
             offer_note(p, ins->operands[k], cand[k], false, "no better than what the result has (P-106)");

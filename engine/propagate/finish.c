@@ -113,22 +113,30 @@ static bool is_even(const struct pass *p, shape_id shape, sharding_id s)
     return even_leaf(p, s, sh);
 }
 
-static void restore_cse(struct pass *p)
+/* Each at a time of its own, so that an increment need not tell again those that it left alone. */
+static void restore_cse_of(struct pass *p, instr_id i)
+{
+    const struct instr *ins = at(p, i);
+    if (p->facts[i.i].gone || !p->now[i.i].i)
+        return;
+    if (ins->op == OP_BROADCAST && shape_of(p, ins->operands[0])->rank == 0) {
+        if (!p->saved_cse[i.i].i)
+            metadata_mark_cse(p, i);
+        return;
+    }
+    p->time = (struct prop_time){ 5, 0, i.i, 0 };
+    if (p->now[i.i].i != p->saved_cse[i.i].i)
+        put_sharding(p, i, p->saved_cse[i.i], none_instr());
+}
+
+static void restore_cse(struct pass *p, const struct id_list *only)
 {
     p->rule = RULE_RESTORE;
-    for (uint32_t k = 1; k <= p->n; k++) {
-        instr_id i = { k };
-        const struct instr *ins = at(p, i);
-        if (p->facts[k].gone || !p->now[k].i)
-            continue;
-        if (ins->op == OP_BROADCAST && shape_of(p, ins->operands[0])->rank == 0) {
-            if (!p->saved_cse[k].i)
-                metadata_mark_cse(p, i);
-            continue;
-        }
-        if (p->now[k].i != p->saved_cse[k].i)
-            put_sharding(p, i, p->saved_cse[k], none_instr());
-    }
+    for (uint32_t k = 0; only && k < only->n; k++)
+        restore_cse_of(p, only->v[k]);
+    for (uint32_t k = 1; !only && k <= p->n; k++)
+        restore_cse_of(p, (instr_id){ k });
+    p->time = (struct prop_time){ 5, 1, 0, 0 };
 }
 
 static bool allowed(const bool *list, int64_t n, int64_t k)
@@ -228,11 +236,11 @@ static void even(struct pass *p, const struct computation *entry)
     }
 }
 
-void restore_boundary(struct pass *p)
+void restore_boundary(struct pass *p, const struct id_list *only)
 {
     const struct computation *entry = comp_at(p->m, p->m->entry);
     if (p->o.cse_only)
-        restore_cse(p);
+        restore_cse(p, only);
     p->rule = RULE_RESTORE;
     restore_root(p, entry->root);
     if (p->any_parameter)

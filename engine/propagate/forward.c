@@ -147,6 +147,14 @@ bool has_rank(const struct pass *p, sharding_id s, int rank)
     return g->kind != SHARDING_TILED || g->data_rank == rank;
 }
 
+sharding_id rest_as_copies(struct pass *p, sharding_id s, int rank)
+{
+    const struct sharding *g = sharding_get(p->t, s);
+    if (g->kind != SHARDING_TILED || g->ntypes || g->lastrep || g->data_rank != rank + 1)
+        return s;
+    return sharding_partial(p->t, g->tiles);
+}
+
 static bool forward_transpose(struct pass *p, instr_id i)
 {
     instr_id x = at(p, i)->operands[0];
@@ -177,8 +185,8 @@ static bool forward_reshape(struct pass *p, instr_id i)
     if (!is_spatial(p, x))
         return false;
     const struct shape *from = shape_of(p, x), *to = shape_of(p, i);
-    sharding_id c =
-        sharding_through_reshape(p->t, from->rank, from->dims, to->rank, to->dims, seen(p, x));
+    sharding_id s = rest_as_copies(p, seen(p, x), from->rank);
+    sharding_id c = sharding_through_reshape(p->t, from->rank, from->dims, to->rank, to->dims, s);
     return improve(p, i, c, x, sole(p, i));
 }
 

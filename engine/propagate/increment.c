@@ -11,7 +11,7 @@
  *
  * Not incremental (NULL, the caller propagates from scratch): barriers of shard groups, a Sharding call that
  * would turn from or to unknown, devices of loops (P-72), edits of what inlining or a conditional's canonical
- * form took away; metadata, cse_only. */
+ * form took away; metadata. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static sharding_id fold(const struct inc *c, struct prop_writes s, uint32_t n)
 sharding_id inc_value_before(struct inc *c, instr_id i, bool new, uint64_t key)
 {
     struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
-    uint32_t n = before(s, key);
+    uint32_t n = before_again(s, key, &c->t->hints[new][1]);
     if (!n || s.v[n - 1].leaf < 0)
         return n ? s.v[n - 1].after : none();
     new = new && c->t->fork_of[i.i];
@@ -66,7 +66,7 @@ bool inc_same_before(struct inc *c, instr_id i, uint64_t key)
     if (!c->t->fork_of[i.i])
         return true;
     struct prop_writes a = old_list(c, i), b = new_list(c, i);
-    uint32_t na = before(a, key), nb = before(b, key);
+    uint32_t na = before_again(a, key, &c->t->hints[0][1]), nb = before_again(b, key, &c->t->hints[1][1]);
     if (!na || !nb)
         return na == nb;
     const struct prop_write *x = &a.v[na - 1], *y = &b.v[nb - 1];
@@ -288,11 +288,6 @@ static bool run_visit(struct inc *c, uint32_t slot, struct prop_time t)
     return rests;
 }
 
-static inline uint64_t last_key(struct prop_writes s)
-{
-    return s.n ? key_of(s.v[s.n - 1].time) : 0;
-}
-
 static void put_to_sleep(struct inc *c, uint32_t slot, bool till_next_stage)
 {
     uint64_t bit = UINT64_C(1) << (slot & 63);
@@ -459,10 +454,12 @@ static void run_end(struct inc *c)
     inc_list_add(c, &c->reads, entry->root);
     for (uint32_t k = 0; p->any_parameter && k < entry->nparams; k++)
         inc_list_add(c, &c->reads, entry->params[k]);
+    for (int64_t k = 0; p->o.cse_only && k < c->forks.n; k++)
+        inc_list_add(c, &c->reads, c->forks.v[k].i);
     load(c, &c->reads, key_of(t));
     p->log.n = 0;
     p->time = t;
-    restore_boundary(p);
+    restore_boundary(p, &c->reads);
     unload(c, &c->reads);
     struct id_list all = { arena_copy(c->tmp, c->reads.v, c->reads.n, sizeof(instr_id)), c->reads.n, c->reads.n };
     inc_take_log(c, &all, key_of(t), UINT64_MAX); /* forks make lists of their own */
@@ -512,7 +509,7 @@ static bool same_frame(const struct pass *p, const struct propagation *old, cons
         out = out || o->to_output[k];
     for (int64_t k = 0; k < o->nto_parameters; k++)
         par = par || o->to_parameters[k];
-    return !o->none && !p->o.none && !o->cse_only && !p->o.cse_only && !o->propagate_metadata && !p->o.propagate_metadata &&
+    return !o->none && !p->o.none && o->cse_only == p->o.cse_only && !o->propagate_metadata && !p->o.propagate_metadata &&
            o->spmd == p->o.spmd && !o->nthreads && !p->o.nthreads && out == p->any_out && par == p->any_parameter &&
            !old->mount->uncounted;
 }
@@ -528,6 +525,8 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
     out->provided = p->provided = arena_copy(a, c->old_provided, size, sizeof *p->provided);
     if (p->saved_parameter)
         p->saved_parameter = arena_copy(a, p->saved_parameter, comp_at(p->m, p->m->entry)->nparams, sizeof *p->saved_parameter);
+    if (p->saved_cse)
+        p->saved_cse = arena_copy(a, p->saved_cse, size, sizeof *p->saved_cse);
     options_own(p, a, o);
     p->now = c->t->now;
     for (uint32_t k = 0; increment_poison && k < size; k++)

@@ -17,6 +17,7 @@ struct inc_tables {
     uint32_t *cached_of; /* by instruction: entry + 1 */
     uint32_t *mark, stamp; /* members of the list in the making */
     uint64_t *exam;      /* by slot: reads what was forked */
+    uint32_t hints[2][2]; /* by history: where the last searches in a long list ended */
     uint64_t *later;     /* by slot: to be looked at when the next stage starts */
     size_t bytes;        /* of all of them: one block */
 };
@@ -82,7 +83,23 @@ static inline uint32_t before(struct prop_writes s, uint64_t key)
     return lo;
 }
 
+/* The same in a list of thousands (a wide tuple's), which is asked about the same few times over and over. */
+static inline uint32_t before_again(struct prop_writes s, uint64_t key, uint32_t *hint)
+{
+    uint32_t k = *hint;
+    if (s.n < 256)
+        return before(s, key);
+    if (k > s.n || (k > 0 && key_of(s.v[k - 1].time) >= key) || (k < s.n && key_of(s.v[k].time) < key))
+        *hint = k = before(s, key);
+    return k;
+}
+
 /* Lists without duplicates; one is in the making at a time. */
+static inline uint64_t last_key(struct prop_writes s)
+{
+    return s.n ? key_of(s.v[s.n - 1].time) : 0;
+}
+
 void inc_list_open(struct inc *c, struct id_list *l);
 void inc_list_add(struct inc *c, struct id_list *l, instr_id i);
 /* P-81 goes through it. */

@@ -26,8 +26,11 @@ static bool sets(const struct inc *c, bool new, instr_id i, const struct prop_wr
 
 static bool set_between(const struct inc *c, bool new, instr_id i, enum bits bits, uint64_t from, uint64_t to)
 {
+    /* Most were written long before: one look at a small table. */
+    if (c->last[i.i] < sweep_of((struct prop_time){ (uint8_t)(from >> 48), (uint16_t)(from >> 32), 0, 0 }))
+        return false;
     struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
-    uint32_t a = before(s, from), b = before(s, to);
+    uint32_t *hints = c->t->hints[new], a = before_again(s, from, &hints[0]), b = before_again(s, to, &hints[1]);
     if (!c->p->special)
         return a < b;
     for (uint32_t k = a; k < b; k++)

@@ -104,6 +104,8 @@ static bool give(struct inc *c, instr_id i, const struct prop_edit *e, struct id
         return false;
     inc_list_add(c, edited, i);
     p->now[i.i] = e->is;
+    if (p->saved_cse)
+        p->saved_cse[i.i] = e->is;
     return true;
 }
 

@@ -33,26 +33,86 @@ static int64_t first_of(const struct pass *p, instr_id i)
     return k;
 }
 
-/* Both wrote, so that the same bits are set (P-78), and the whole was left alone or given the same. */
+/* ---- operands that a write of other leaves makes due ---------------------------------------------------- */
+
+static bool written_since(const struct inc *c, instr_id i, uint64_t turn)
+{
+    uint16_t first = sweep_of((struct prop_time){ (uint8_t)(turn >> 48), 1, 0, 0 });
+    return c->last[i.i] >= first && (last_key(old_list(c, i)) >= turn || last_key(new_list(c, i)) >= turn);
+}
+
+/* The backward visit of x in this level's first sweep saw all that a later one would see, in either history, and
+ * wrote nothing: then one more is nothing, too. leaf: the last write of x's leaf of the tuple. */
+static bool is_restless(const struct inc *c, instr_id tuple, instr_id x, uint64_t leaf, int stage)
+{
+    const struct pass *p = c->p;
+    uint32_t slot = p->facts[x.i].backward_slot;
+    uint64_t turn = key_of((struct prop_time){ (uint8_t)stage, 1, slot, 0 });
+    if (!slot)
+        return false;
+    if (leaf >= turn || inc_is_edge(p, x) || written_since(c, x, turn))
+        return true;
+    const instr_id *u = users_of(p->users, x);
+    for (uint32_t k = users_count(p->users, x); k > 0; k--) {
+        const struct instr *user = at(p, u[k - 1]);
+        if (u[k - 1].i == tuple.i)
+            continue;
+        if (written_since(c, u[k - 1], turn))
+            return true;
+        for (uint32_t j = 0; fact_of(p, u[k - 1])->asks && j < user->noperands; j++)
+            if (written_since(c, user->operands[j], turn))
+                return true;
+    }
+    return false;
+}
+
+static void last_of_leaves(struct prop_writes s, int64_t n, uint64_t *last)
+{
+    for (uint32_t k = 0; k < s.n; k++) {
+        uint64_t key = key_of(s.v[k].time);
+        int64_t from = s.v[k].leaf < 0 ? 0 : s.v[k].leaf, to = s.v[k].leaf < 0 ? n : from + 1;
+        for (int64_t j = from; j < to && j < n; j++)
+            last[j] = key > last[j] ? key : last[j];
+    }
+}
+
+/* Bits of all operands are set in one history only. */
+static void add_restless(struct inc *c, instr_id i, int stage, bool *leaves)
+{
+    int64_t n = shape_of(c->p, i)->nleaves;
+    const struct instr *ins = at(c->p, i);
+    uint64_t *last = ARENA_ARRAY(c->tmp, uint64_t, n);
+    last_of_leaves(old_list(c, i), n, last);
+    last_of_leaves(new_list(c, i), n, last);
+    for (int64_t k = 0; k < n; k++)
+        leaves[k] = leaves[k] || is_restless(c, i, ins->operands[k], last[k], stage);
+}
+
+/* ---- what is written to a tuple --------------------------------------------------------------------------- */
+
+/* The whole was left alone or given the same by both. */
 const bool *inc_changed_leaves(struct inc *c, instr_id i, uint32_t from, uint32_t to)
 {
     struct pass *p = c->p;
     struct prop_writes s = new_list(c, i);
-    if (from == to || !p->log.n || !is_wide(p, i))
+    if (!is_wide(p, i))
         return NULL;
-    int64_t n = shape_of(p, i)->nleaves, start = first_of(p, i);
-    if (start < p->log.n && same_whole(&s.v[from], &p->log.v[start].write)) {
+    int64_t n = shape_of(p, i)->nleaves, start = first_of(p, i), mine = 0;
+    bool had = to > from;
+    if (!had && start == p->log.n)
+        return NULL;
+    uint64_t key = key_of(had ? s.v[to - 1].time : p->log.v[start].write.time);
+    if (had && start < p->log.n && same_whole(&s.v[from], &p->log.v[start].write)) {
         from++;
         start++;
+        mine++;
     }
-    uint64_t key = key_of(s.v[to - 1].time);
     sharding_id *was = ARENA_ARRAY(c->tmp, sharding_id, n), *is = ARENA_ARRAY(c->tmp, sharding_id, n);
     for (uint32_t k = from; k < to; k++) {
         if (s.v[k].leaf < 0 || s.v[k].leaf >= n || key_of(s.v[k].time) != key || !all_spatial(p, &s.v[k]))
             return NULL;
         was[s.v[k].leaf] = s.v[k].after;
     }
-    int64_t mine = start > 0;
     for (int64_t k = start; k < p->log.n; k++) {
         const struct prop_write *w = &p->log.v[k].write;
         if (p->log.v[k].instr.i != i.i)
@@ -65,7 +125,13 @@ const bool *inc_changed_leaves(struct inc *c, instr_id i, uint32_t from, uint32_
     bool *differ = ARENA_ARRAY(c->tmp, bool, n);
     for (int64_t k = 0; k < n; k++)
         differ[k] = was[k].i != is[k].i;
-    return mine ? differ : NULL;
+    int stage = (int)(key >> 48);
+    if (had != (mine > 0)) {
+        if ((key >> 32 & 0xffff) == 0 || stage >= STAGES)
+            return NULL;
+        add_restless(c, i, stage, differ);
+    }
+    return differ;
 }
 
 struct tuple_visit {

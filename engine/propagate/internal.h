@@ -173,7 +173,7 @@ struct setup_step {
 /* What differs in a pass between the propagations that share its graph and tables. */
 struct mount {
     struct propagation_options o;
-    sharding_id *saved_parameter;
+    sharding_id *saved_parameter, *saved_cse;
     sharding_id saved_root;
     uint32_t count[STAGES][SWEEPS_KEPT]; /* writes by stage and sweep */
     bool uncounted;     /* there are more sweeps than that */
@@ -319,6 +319,8 @@ static inline sharding_id seen(const struct pass *p, instr_id i)
 }
 bool is_spatial(const struct pass *p, instr_id i); /* P-6 */
 bool has_rank(const struct pass *p, sharding_id s, int rank);
+/* Such a one of one dimension too many, as a reshape takes it: copies along that. */
+sharding_id rest_as_copies(struct pass *p, sharding_id s, int rank);
 /* Gives i the sharding s, as the rule that runs, because of cause. */
 void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause);
 /* The same for one leaf of a tuple that has a sharding; put_leaves ends a run of them. */
@@ -482,6 +484,7 @@ const struct prop_write *why_step_back(const struct propagation *q, struct spot 
 void align_groups(struct pass *p);                              /* P-82 */
 void relay_barriers(struct pass *p);                            /* P-84 */
 void remove_barriers(struct pass *p);                           /* P-85 */
-void restore_boundary(struct pass *p);                                   /* P-86..P-89 */
+/* P-86..P-89; only: P-86 for these, NULL: all. */
+void restore_boundary(struct pass *p, const struct id_list *only);
 
 #endif

@@ -40,6 +40,7 @@ void mount_save(const struct pass *p, struct propagation *q)
 {
     q->mount->o = p->o;
     q->mount->saved_parameter = p->saved_parameter;
+    q->mount->saved_cse = p->saved_cse;
     q->mount->saved_root = p->saved_root;
 }
 
@@ -53,6 +54,7 @@ struct pass *pass_mount(const struct propagation *q)
     p->provided = q->provided;
     p->o = q->mount->o;
     p->saved_parameter = q->mount->saved_parameter;
+    p->saved_cse = q->mount->saved_cse;
     p->saved_root = q->mount->saved_root;
     return p;
 }
@@ -103,7 +105,7 @@ static bool run(struct pass *p, level_fn *level_of)
     p->time = (struct prop_time){ 5, 0, 0, 0 };
     relay_barriers(p);
     remove_barriers(p);
-    restore_boundary(p);
+    restore_boundary(p, NULL);
     return true;
 }
 

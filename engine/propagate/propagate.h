@@ -191,9 +191,9 @@ struct prop_edit {
     sharding_id was, is; /* none: it carries none */
 };
 /* The same as propagating the edited module from scratch: shardings, writes, times, causes, sweeps;
- * only visits whose inputs differ run again. NULL: not for this graph or these edits (open dimensions,
- * shard groups, manual regions; operands of Sharding calls, loops; or stopped by tick): propagate from
- * scratch then. o: with the flags of the edited module. old may be freed before the result. The graph
+ * only visits whose inputs differ run again. NULL: not for this graph or these edits (barriers of shard
+ * groups, a Sharding call that would turn from or to unknown, devices of loops, metadata; or stopped by
+ * tick): propagate from scratch then. o: with the flags of the edited module. old may be freed before the result. The graph
  * is old's: the shardings that its instructions carry are those of the first propagation; see
  * prop_given. */
 struct propagation *propagate_increment(const struct propagation *old, int n, const struct prop_edit *edits,

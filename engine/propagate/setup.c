@@ -481,7 +481,8 @@ static bool again_call(struct pass *p, const struct setup_step *s)
 {
     sharding_id given = p->now[s->i.i];
     instr_id i = s->copy.i ? s->copy : s->i, x = s->operand;
-    if (!given.i || (s->copy.i == 0) != (is_unknown(p, given) && at(p, x)->op != OP_PARAMETER))
+    bool copies = !p->o.cse_only && !(is_unknown(p, given) && at(p, x)->op != OP_PARAMETER);
+    if (!given.i || (s->copy.i != 0) != copies)
         return false;
     p->rule = RULE_ANNOTATION;
     if (s->copy.i)

@@ -7,6 +7,7 @@
  *     mlir_read.c   the cursor, blocks, functions, recovery; the entry
  *     mlir_op.c     one operation: pretty and generic form, attributes
  *     mlir_func.c   modules, functions, meshes
+ *     mlir_chunk.c  where operations lie
  *     mlir_type.c   names of operations, types
  *     mlir_attr.c   values of attributes: lists of numbers, enums, groups
  *     mlir_dense.c  constants
@@ -59,6 +60,7 @@ enum mkind {
 };
 
 struct mop;
+struct mchunk_head;
 
 struct mregion {
     struct mop *first, *last, *owner;
@@ -141,6 +143,13 @@ struct mchunk {
     uint32_t left; /* operations that are still needed */
 };
 
+/* What lies in no arena: freed by mlir_read, also when reading fails. volatile: looked at after a jump. */
+struct mheld {
+    struct module *volatile probe; /* mlir_check.c: where operations that nothing uses are tried out */
+    struct mchunk_head *volatile chunks; /* the oldest */
+};
+void mlir_let_go(struct mheld *h);
+
 struct mfunc {
     const char *name;
     uint32_t nname;
@@ -209,6 +218,7 @@ struct mlir {
     bool stop;
 
     VEC(struct mchunk) chunks;
+    struct mchunk_head *youngest;
     size_t chunk_used; /* of the last */
     int64_t released;  /* chunks given back, from the first */
     bool lowering;
@@ -268,7 +278,7 @@ struct mlir {
     uint32_t *named; /* by name_id: the newest instruction of that name */
     uint32_t nnamed;
     struct share share;
-    struct module *volatile *probe; /* mlir_check.c: where operations that nothing uses are tried out */
+    struct mheld *held;
     struct map probe_params;        /* shape -> a parameter of the probe */
     bool probing;
     VEC(uint32_t) shown; /* constants of the function that its text does not use */

@@ -7,13 +7,13 @@ enum { PROBE_MOST = 4096 };
 
 static void new_probe(struct mlir *r)
 {
-    if (*r->probe) {
-        (*r->probe)->source = NULL; /* a loan */
-        module_free(*r->probe);
-        *r->probe = NULL;
+    if (r->held->probe) {
+        r->held->probe->source = NULL; /* a loan */
+        module_free(r->held->probe);
+        r->held->probe = NULL;
     }
-    *r->probe = module_new(r->c, r->m->name);
-    (*r->probe)->source = r->src;
+    r->held->probe = module_new(r->c, r->m->name);
+    r->held->probe->source = r->src;
     r->probe_params = (struct map){ 0 };
 }
 
@@ -166,9 +166,9 @@ bool mlir_check(struct mlir *r, struct mop *op)
         return check_branches(r, op);
     struct module *m = r->m;
     comp_id comp = r->comp;
-    if (!*r->probe || module_ninstrs(*r->probe) > PROBE_MOST)
+    if (!r->held->probe || module_ninstrs(r->held->probe) > PROBE_MOST)
         new_probe(r);
-    r->m = *r->probe;
+    r->m = r->held->probe;
     r->comp = module_ncomps(r->m) ? (comp_id){ 1 } : comp_new(r->m, (name_id){ 0 });
     r->probing = true;
     uint32_t from = module_ninstrs(r->m) + 1;

@@ -26,12 +26,23 @@ static bool applied_comp(struct mlir *r, struct mop *op, const struct mattr *a)
         return MFAIL(r, a->val, a->vlen, "'%.*s' is no operation of two scalars", (int)a->vlen, a->val);
     char buf[64];
     int len = snprintf(buf, sizeof buf, "reducer_%u", module_ncomps(r->m));
-    r->emitting = op;
-    mlir_metadata(r, op->loc, op->nloc, &r->metadata, &r->nmetadata);
+    op->applied = comp_new(r->m, name_put(r->c, buf, (size_t)len));
+    comp_at(r->m, op->applied)->at = mspan(r, op->at, op->nat);
+    return true;
+}
+
+/* What it holds is made with the reduce itself: there are thousands of them, and until then the text's tree
+ * is in memory. */
+static void fill_applied(struct mlir *r, const struct mop *op)
+{
+    const struct mattr *a = mattr(op, "applies");
+    const char *dot = memchr(a->val, '.', a->vlen), *name = dot ? dot + 1 : a->val, *frontend = r->frontend;
+    enum op_kind k = op_find(name, (size_t)(a->val + a->vlen - name));
+    uint32_t nfrontend = r->nfrontend;
+    comp_id comp = r->comp;
     r->frontend = NULL;
     r->nfrontend = 0;
-    r->comp = op->applied = comp_new(r->m, name_put(r->c, buf, (size_t)len));
-    comp_at(r->m, r->comp)->at = mspan(r, op->at, op->nat);
+    r->comp = op->applied;
     shape_id s = shape_array(r->c, mshape(r, op->operands[0])->dtype, 0, NULL);
     instr_id p[2];
     for (int i = 0; i < 2; i++) {
@@ -39,10 +50,9 @@ static bool applied_comp(struct mlir *r, struct mop *op, const struct mattr *a)
         p[i] = memit(r, OP_PARAMETER, s, 0, NULL, 1, &num);
     }
     comp_finish(r->m, r->comp, memit(r, k, s, 2, p, 0, NULL));
-    r->emitting = NULL;
-    r->metadata = NULL;
-    r->nmetadata = 0;
-    return true;
+    r->comp = comp;
+    r->frontend = frontend;
+    r->nfrontend = nfrontend;
 }
 
 bool mlir_applied(struct mlir *r, struct mregion *g)
@@ -128,6 +138,8 @@ static bool emit_hlo(struct mlir *r, struct mop *op, const instr_id *v)
         c = op->applied.i && !r->probing ? op->applied : mnum_region_comp(r, op, 0);
         if (!c.i)
             return MFAIL(r, op->at, op->nat, "this reduce has no computation");
+        if (c.i == op->applied.i && !r->probing)
+            fill_applied(r, op);
         mnum_add(r, attr_comp(ATTR_TO_APPLY, c));
         break;
     case OP_MAP:

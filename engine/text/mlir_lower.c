@@ -133,6 +133,10 @@ static void finish_comp(struct mlir *r, comp_id c, instr_id root)
     uint8_t *state = ARENA_ARRAY(&tmp, uint8_t, count);
     for (uint32_t i = from; i <= to; i++) {
         const struct instr *in = instr_at(m, (instr_id){ i });
+        if (in->comp.i != c.i) { /* of a reducer that was made meanwhile */
+            state[i - from] = USED;
+            continue;
+        }
         for (uint32_t k = 0; k < in->noperands; k++)
             state[in->operands[k].i - from] = USED;
     }

@@ -375,33 +375,6 @@ bool mlir_use(struct mlir *r, uint32_t *out)
 
 /* ---- operations and regions -------------------------------------------------------------------- */
 
-void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size)
-{
-    if (n > (int64_t)(MCHUNK_FIRST / 4 / size))
-        return arena_alloc(&r->tmp, n, size);
-    size_t bytes = ((size_t)n * size + 7) & ~(size_t)7;
-    size_t last = r->chunks.n ? r->chunks.v[r->chunks.n - 1].size : 0;
-    if (r->chunk_used + bytes > last) {
-        struct mchunk c = { .size = last == 0 ? MCHUNK_FIRST : last < MCHUNK_LARGEST ? last * 2 : last };
-        c.mem = arena_alloc(&r->tmp, 1, c.size);
-        INVARIANT(r->chunks.n < UINT16_MAX, "too many operations");
-        vec_push(&r->tmp, &r->chunks, c);
-        r->chunk_used = 0;
-    }
-    void *p = r->chunks.v[r->chunks.n - 1].mem + r->chunk_used;
-    r->chunk_used += bytes;
-    return p;
-}
-
-void mlir_op_done(struct mlir *r, const struct mop *op)
-{
-    r->chunks.v[op->chunk].left--;
-    while (r->lowering && r->released < r->chunks.n - 1 && r->chunks.v[r->released].left == 0) {
-        arena_give_back(&r->tmp, r->chunks.v[r->released].mem, 1, r->chunks.v[r->released].size);
-        r->released++;
-    }
-}
-
 struct mop *mlir_op_new(struct mlir *r, enum mkind kind)
 {
     struct mop *op = mlir_op_alloc(r, 1, sizeof *op);
@@ -692,14 +665,14 @@ static void forget_names(struct mlir *r)
     r->lowering = true;
 }
 
-static bool read_into(struct module *m, struct module *volatile *probe, struct tick *tick, struct diag *d)
+static bool read_into(struct module *m, struct mheld *held, struct tick *tick, struct diag *d)
 {
     struct arena hold = { 0 };
     arena_open(&hold);
     struct mlir *r = ARENA_NEW(&hold, struct mlir);
     r->c = m->ir;
     r->m = m;
-    r->probe = probe;
+    r->held = held;
     r->src = m->source;
     r->tick = tick;
     r->d = d;
@@ -724,27 +697,20 @@ static bool read_into(struct module *m, struct module *volatile *probe, struct t
     return ok;
 }
 
-static void free_probe(struct module *m)
-{
-    if (m)
-        m->source = NULL; /* a loan */
-    module_free(m);
-}
-
 struct module *mlir_read(struct ir *c, struct source *src, struct tick *tick, struct diag *d)
 {
     struct module *m = module_of_source(c, src);
     const char *former = diag_stage(d, "parse");
-    struct module *volatile probe = NULL; /* read after a jump */
+    struct mheld held = { .probe = NULL };
     struct fail_frame f;
     if (!FAIL_ENTER(&f)) {
-        free_probe(probe);
+        mlir_let_go(&held);
         module_free(m);
         fail_raise(f.kind, __FILE__, __LINE__, "%s", f.text);
     }
-    bool ok = read_into(m, &probe, tick, d);
+    bool ok = read_into(m, &held, tick, d);
     fail_leave(&f);
-    free_probe(probe);
+    mlir_let_go(&held);
     diag_stage(d, former);
     if (ok)
         return m;

@@ -72,6 +72,10 @@ n=$(printf '%s\n' "$moe" | grep -o '"kind":"all-to-all"' | wc -l)
 check G2 "figure 8a: all-to-alls around the experts, forward and backward ($n)" "$([ "$n" -ge 4 ] && echo 1 || echo 0)"
 check G3 "no all-reduce of the experts' gradients" "$(printf '%s\n' "$moe" | grep -o '"kind":"all-reduce","shape":"[a-z0-9]*\[[0-9,]*\]' | grep -c '\[1,1024,8192\]\|\[1,8192,1024\]' | awk '{print $1 == 0 ? 1 : 0}')"
 
+# ---- residuals ------------------------------------------------------------------------------------------------
+check K "what is kept for the backward pass is what fits the rows it is chosen on: $(sh "$here/residuals.sh" "$measured" | sed -n '/^dense: \|^experts: /p' | paste -sd'.' | sed 's/\./. /g; s/\([0-9]\)\. \([0-9]\)/\1.\2/g')" \
+    "$(sh "$here/residuals.sh" "$measured" >/dev/null && echo 1 || echo 0)"
+
 # ---- the tables ---------------------------------------------------------------------------------------------------
 awk -F'\t' '
 function abs(x) { return x < 0 ? -x : x }

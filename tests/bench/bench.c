@@ -74,6 +74,33 @@ static double time_read(const struct source *src, int64_t *ninstrs, long *kb)
     return best;
 }
 
+/* Takes the first sharding of a parameter away. Seconds of memory for the new program, and the share of its
+ * operations that the plan took from the one before; -1: nothing to take away. */
+static double after_an_edit(struct document *doc, double *share, struct diag *d)
+{
+    const struct module *m = document_module(doc);
+    const struct computation *e = comp_at(m, m->entry);
+    const struct collective *list;
+    int64_t n, total, operations = 0;
+    bool edited = false;
+    for (uint32_t k = 0; k < e->nparams && !edited; k++) {
+        struct annotation a = { .kind = ANNOTATE_UNSHARD, .target = e->params[k], .leaf = -1 };
+        edited = instr_at(m, e->params[k])->sharding.i && edit_annotate(doc, 1, &a, NULL, "edit", d);
+    }
+    if (!edited || !document_collectives(doc, &list, &n, &total, NULL, d))
+        return -1;
+    const struct cost_plan *plan;
+    const struct memory *memory;
+    double t = now();
+    if (!document_memory(doc, &plan, &memory, NULL, d))
+        return -1;
+    t = now() - t;
+    for (uint32_t c = 0; c < plan->ncomps; c++)
+        operations += plan->use[plan->comps[c].i] == COMP_RUN ? comp_at(plan->module, plan->comps[c])->ninstrs : 0;
+    *share = operations ? (double)plan->taken / (double)operations : 0;
+    return t;
+}
+
 static int bench_file(const char *path)
 {
     struct diag *d = diag_new();
@@ -113,12 +140,15 @@ static int bench_file(const char *path)
         return 1;
     }
     const char *base = strrchr(path, '/');
+    double peak = (double)memory->peak, share = 0, again = after_an_edit(doc, &share, d);
     double us = 1e6 * read / (double)n;
     printf("%-38s %7" PRId64 " instr  read %6.3f us each (%4.1f x XLA's 5 us; bar 10)  %6.1f MB over the text"
            "  load %6.0f ms  propagate %6.0f ms  partition+comms %6.0f ms  %" PRId64 " collectives"
-           "  memory %5.0f ms + cost %5.0f ms (bar 500 at 221,000)  %.3g s a step, %.1f GB at the peak\n",
+           "  memory %5.0f ms + cost %5.0f ms (bar 500 at 221,000)  %.3g s a step, %.1f GB at the peak"
+           "; after an edit memory %.0f ms, %.0f %% of the operations taken from the plan before\n",
            base ? base + 1 : path, n, us, 5.0 / us, (double)kb / 1024, 1e3 * (t1 - t0), 1e3 * (t2 - t1),
-           1e3 * (t3 - t2), ncomms, 1e3 * (t4 - t3), 1e3 * (t5 - t4), step, (double)memory->peak / 1e9);
+           1e3 * (t3 - t2), ncomms, 1e3 * (t4 - t3), 1e3 * (t5 - t4), step, peak / 1e9,
+           1e3 * again, 100 * share);
     document_free(doc);
     diag_free(d);
     source_free(src);

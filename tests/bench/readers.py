@@ -58,12 +58,17 @@ def unpacked(path, folder):
     return out
 
 
-def peak(gspmd, script):
-    """Peak memory of one process, in bytes."""
-    child = subprocess.Popen([gspmd, "-q", "-n", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, _, used = os.wait4(child.pid, 0)
-    child.returncode = 0
-    return used.ru_maxrss * 1024
+def peak(gspmd, command):
+    """Peak memory of a process that ran this command, in bytes: what the kernel says while it still lives."""
+    child = subprocess.Popen([gspmd, "-q", "-n"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, text=True)
+    child.stdin.write(command + "\necho ready\n")
+    child.stdin.flush()
+    while (line := child.stdout.readline()) and "ready" not in line:
+        pass
+    status = open(f"/proc/{child.pid}/status").read()
+    child.communicate("quit\n")
+    return int(re.search(r"VmHWM:\s*(\d+)", status).group(1)) * 1024
 
 
 def main():
@@ -81,7 +86,7 @@ def main():
             theirs[path] = float(ms)
         print(f"{'file':<44} {'MB':>6} {'ours ms':>9} {'theirs ms':>10} {'ratio':>6} {'memory':>7}")
         worst, most = 1e9, 0
-        start = peak(gspmd, "quit")
+        start = peak(gspmd, "echo start")
         for f in files:
             script = "; ".join([f"time load '{f}'"] * 5)
             said = subprocess.run([gspmd, "-q", "-n", "-c", script], capture_output=True, text=True)

@@ -48,6 +48,8 @@ echo "sweep of 1,024 strategies of 4,668 instructions (bar 10 s on two idle core
 sh "$(dirname "$0")/pictures.sh" "$build" "$2"
 # text to numbers, beside XLA's compile and run, where XLA is
 python3 tests/bench/text_to_numbers.py "$build/gspmd" "$2"
+# processor time of a steady run beside XLA CPU's, where jaxlib is
+python3 tests/bench/steady.py "$build/bench_steady" "$2"
 exec "$build/bench" --planner models/transformer_layer.hlo \
     "$inputs"/paper_train_unrolled24_16x8.hlo.gz "$inputs"/gpt_unrolled12_real.hlo.gz \
     "$inputs"/gpt_unrolled24_real.hlo.gz "$inputs"/gpt3_unrolled96_real.hlo.gz \

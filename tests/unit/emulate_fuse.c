@@ -205,13 +205,14 @@ static void make_text(struct str *s)
                 "col = bf16[%" PRId64 "] parameter(3)\n one = f32[] parameter(4)\n",
              dims, dims, n, m);
     str_addf(s, "v2 = f32%s broadcast(row), dimensions={1}\n v3 = bf16%s broadcast(col), dimensions={0}\n"
-                "v4 = f32%s broadcast(one), dimensions={}\n v5 = pred%s compare(v0, v2), direction=GT\n",
-             dims, dims, dims, dims);
-    g.type[0] = g.type[2] = g.type[4] = 0;
-    g.type[1] = 2;
+                "v4 = f32%s broadcast(one), dimensions={}\n v5 = pred%s compare(v0, v2), direction=GT\n"
+                "v6 = f32%s reverse(v0), dimensions={1}\n v7 = s32%s reverse(v1), dimensions={0}\n",
+             dims, dims, dims, dims, dims, dims);
+    g.type[0] = g.type[2] = g.type[4] = g.type[6] = 0;
+    g.type[1] = g.type[7] = 2;
     g.type[3] = 1;
     g.type[5] = -1;
-    g.n = 6;
+    g.n = 8; /* two of them die in a group, and nobody else has them */
     while (g.n < VALUES) {
         if (g.n == 14) {
             int x = pick(&g, 0);
@@ -382,6 +383,42 @@ static void f16_rounds_to_even(void **state)
     }
 }
 
+/* bf16 and f16 in one loop: as widened, computed in f32 and rounded one after the other. */
+static void half_operations_round_once(void **state)
+{
+    (void)state;
+    enum { ALL = 65536 };
+    static uint16_t x[ALL], y[ALL], got[ALL], want[ALL];
+    static float fx[ALL], fy[ALL], fr[ALL];
+    static const enum dtype types_of_half[] = { DTYPE_BF16, DTYPE_F16 };
+    const struct ew_set *plain = ew_set_at(0);
+    int compared = 0;
+    for (int k = 0; k < ALL; k++) {
+        x[k] = (uint16_t)k;
+        y[k] = (uint16_t)random_bits();
+    }
+    for (int level = 0; level < EW_LEVELS; level++)
+        for (int t = 0; t < 2; t++)
+            for (int op = 0; op < OP_COUNT; op++) {
+                const struct ew_set *s = ew_set_at(level);
+                ew_fn half = s ? s->half((enum op_kind)op, types_of_half[t]) : NULL;
+                if (!half)
+                    continue;
+                const void *in[] = { x, y }, *wide[] = { fx, fy };
+                struct ew e = { .op = (enum op_kind)op };
+                (t ? plain->widen_f16 : plain->widen_bf16)(x, fx, ALL);
+                (t ? plain->widen_f16 : plain->widen_bf16)(y, fy, ALL);
+                plain->kernel((enum op_kind)op, CT_F32)(&e, fr, wide, ALL);
+                (t ? plain->narrow_f16 : plain->narrow_bf16)(fr, want, ALL);
+                half(&e, got, in, ALL);
+                for (int k = 0; k < ALL; k++)
+                    if (got[k] != want[k] && !isnan(fr[k]))
+                        fail_msg("%s %d: %04x, not %04x", op_name((enum op_kind)op), k, (unsigned)got[k], (unsigned)want[k]);
+                compared++;
+            }
+    assert_true(compared >= 28);
+}
+
 /* ---- functions of f32 ---------------------------------------------------------------------------
  */
 
@@ -518,6 +555,7 @@ int main(void)
         cmocka_unit_test(every_width_gives_the_same_bits),
         cmocka_unit_test(sixteen_bits_there_and_back),
         cmocka_unit_test(f16_rounds_to_even),
+        cmocka_unit_test(half_operations_round_once),
         cmocka_unit_test(functions_hold_their_bounds),
         cmocka_unit_test(rows_are_summed_in_order),
         cmocka_unit_test(transposes_move_every_element),

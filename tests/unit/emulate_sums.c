@@ -75,7 +75,7 @@ static void a_sum_is_split(void **state)
     const char *alone = with(over_all,
                              "h = f32[16,8] dot(e, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
                              "sharding={replicated}",
-                             "h = f32[16,8] negate(d0), sharding={replicated}");
+                             "h = f32[16,8] iota(), iota_dimension=0, sharding={replicated}");
     sends(alone, options(), 1, 896);
 }
 

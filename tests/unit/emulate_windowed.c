@@ -145,7 +145,7 @@ static const char reduced[] =
     "  c = f32[16,22] add(a, bb), sharding={devices=[4,1]<=[4]}\n"
     "  i = f32[16,22] iota(), iota_dimension=1, sharding={devices=[4,1]<=[4]}\n"
     "  d = f32[16,22] multiply(c, i), sharding={devices=[4,1]<=[4]}\n"
-    "  zero = f32[] constant(0), sharding={replicated}\n"
+    "  zero = f32[] constant(2), sharding={replicated}\n"
     "  low = f32[] constant(5), sharding={replicated}\n"
     "  s = f32[16] reduce(d, zero), dimensions={1}, to_apply=add, sharding={devices=[4]<=[4]}\n"
     "  m = f32[22] reduce(c, low), dimensions={0}, to_apply=max, sharding={replicated}\n"
@@ -200,7 +200,7 @@ static const char batches[] =
     "}\n";
 
 /* f32[16,22] over four: a shard of 4 x 22, put together of pieces of 4 x 6. A maximum of all rows from 5
- * on, a sum of weighted columns: the loop carries these. */
+ * on, a sum of weighted columns that begins at 2: the loop carries these. */
 static void results_are_reduced_inside(void **state)
 {
     (void)state;

@@ -46,11 +46,12 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
     assert_memory_equal(a->mount->count, b->mount->count, sizeof a->mount->count);
 }
 
-static bool no_spmd;
+static bool no_spmd, cse_only;
 
 static struct propagation_options options_of(const struct module *m)
 {
     return (struct propagation_options){ .spmd = !no_spmd,
+                                         .cse_only = cse_only,
                                          .nto_output = m->nto_output,
                                          .to_output = m->to_output,
                                          .nto_parameters = m->nto_parameters,
@@ -212,13 +213,14 @@ static void test_made_up(void **state)
         make_module(&s, k % 2);
         bed_load(&b, str_text(&s));
         no_spmd = k % 7 == 6;
+        cse_only = k % 11 == 10;
         b.prepare = k / 2 % 2;
         run_edits(&b, 20, &t);
         bed_free(&b);
         arena_free(&a);
         t.files++;
     }
-    no_spmd = false;
+    no_spmd = cse_only = false;
     increment_poison = 0;
     say("made up", &t);
     assert_true(t.increments * 2 > t.edits);

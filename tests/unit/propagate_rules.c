@@ -176,6 +176,16 @@ static const struct rule_case shapes[] = {
       " p = f32[4,8] parameter(0)\n q = f32[4,8] parameter(1)\n a = f32[4,8] negate(p)\n b = f32[4,8] negate(q)\n"
       " ROOT c = f32[8,8] concatenate(a, b), dimensions={0}, sharding=" ROWS "\n",
       "a {devices=[2,1]0,1}; b {devices=[2,1]2,3}" },
+    { "its copies become a dimension too many, which a dot takes along", "nospmd", "",
+      " p = f32[6,8,1] parameter(0)\n q = f32[6,8] parameter(1)\n r = f32[2,1] parameter(2), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+      " a = f32[6,8,1] negate(p)\n b = f32[6,8] negate(q)\n"
+      " d = f32[6,1] dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}\n"
+      " k = f32[14,1] concatenate(d, r, d), dimensions={0}\n ROOT o = f32[14,1] abs(k)\n",
+      "a {devices=[1,1,1,2]0,1}; b {devices=[1,1,2]0,1}; d {devices=[1,1,2]0,1}" },
+    { "and a reshape takes for copies", "nospmd", "",
+      " p = f32[2,12] parameter(0)\n r = f32[8] parameter(1), sharding={devices=[2,2]<=[4] last_tile_dim_replicate}\n"
+      " n = f32[2,12] negate(p)\n v = f32[24] reshape(n)\n k = f32[32] concatenate(v, r), dimensions={0}\n ROOT o = f32[32] abs(k)\n",
+      "v {devices=[2,2]<=[4]}; n {devices=[2,1,2]<=[4] last_tile_dim_replicate}" },
     { "stacked parameters pass a concatenation at once", "", "",
       " a = f32[4,8] parameter(0), sharding={devices=[1,2]<=[2]}\n b = f32[4,8] parameter(1), sharding={devices=[1,2]<=[2]}\n"
       " x = f32[1,4,8] reshape(a)\n y = f32[1,4,8] reshape(b)\n c = f32[2,4,8] concatenate(x, y), dimensions={0}\n"
