@@ -531,5 +531,9 @@ bool verify_each(const struct propagation *pr, const struct program *p, uint64_t
                            .tick = tick,
                            .d = d };
     out->seed = seed;
+    if (p->split_fft)
+        return diag_error(d, NULL, nowhere,
+                          "a transform is put together from smaller ones, which only floats make sense of (S-167): "
+                          "verify compares the outputs");
     return verify_with(&v);
 }

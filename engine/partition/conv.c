@@ -67,7 +67,7 @@ static void conv_classes(struct product *p)
 
 /* ---- the local convolution, S-194 --------------------------------------------------------------- */
 
-static int64_t windows_over(const struct window_dim *w, int64_t size)
+int64_t conv_windows(const struct window_dim *w, int64_t size)
 {
     int64_t full = 1 + (size - 1) * w->base_dilation + w->pad_low + w->pad_high;
     int64_t dk = 1 + (w->size - 1) * w->window_dilation;
@@ -119,7 +119,7 @@ instr_id product_convolve(struct product *p, instr_id l, instr_id r, const struc
     dims[c->out_batch] = ls->dims[c->lhs_batch] / max_i64(1, batches);
     dims[c->out_feature] = rs->dims[c->rhs_out];
     for (int i = 0; i < c->nspatial; i++)
-        dims[c->out_spatial[i]] = windows_over(&w[i], ls->dims[c->lhs_spatial[i]]);
+        dims[c->out_spatial[i]] = conv_windows(&w[i], ls->dims[c->lhs_spatial[i]]);
     shape_id shape = shape_array(s->ir, full->dtype, full->rank, dims);
     instr_id ops[2] = { l, r };
     instr_id x = emit_clone(s, p->source, shape, 2, ops);

@@ -36,6 +36,8 @@ bool conv_by_groups(struct product *p, struct pval l, struct pval r, shape_id ba
 bool conv_groups_as_batch(struct product *p, struct pval l, struct pval r, shape_id base,
                           sharding_id out, int64_t n, bool strict, struct pval *res);
 
+/* How many windows there are over a dim of that size. */
+int64_t conv_windows(const struct window_dim *w, int64_t size);
 /* S-193 of the i-th spatial dim. */
 enum product_class product_spatial_class(const struct product *p, int i);
 /* The fallback of a convolution with groups that leaves them whole; false: it needs whole operands. */

@@ -209,7 +209,8 @@ bool conv_halo_on_lhs(struct product *p, struct pval l, struct pval r, shape_id 
         int dim = c->lhs_spatial[i];
         if (tiles_on(s, l.sharding, dim) == 1)
             continue;
-        int64_t windows = shape_get(s->ir, base)->dims[c->out_spatial[i]];
+        /* not base's: that may be cut there already (S-181) */
+        int64_t windows = conv_windows(&w[i], base_of(s, l)->dims[c->lhs_spatial[i]]);
         x = lhs_halo(p, x, i, base_of(s, l)->dims[dim],
                      node_shape(s, r.local)->dims[c->rhs_spatial[i]], l.sharding, windows, &w[i]);
         if (!x.i)
@@ -275,7 +276,7 @@ bool conv_halo_on_rhs(struct product *p, struct pval l, struct pval r, shape_id 
         w[i] = p->window[i];
         if (tiles_on(s, l.sharding, c->lhs_spatial[i]) == 1)
             continue;
-        int64_t windows = shape_get(s->ir, base)->dims[c->out_spatial[i]];
+        int64_t windows = conv_windows(&w[i], base_of(s, l)->dims[c->lhs_spatial[i]]);
         if (!rhs_halo(p, &l.local, &r.local, i, base_of(s, r)->dims[c->rhs_spatial[i]], r.sharding,
                       windows, &w[i]))
             return false;

@@ -91,7 +91,8 @@ static bool plain_start(const struct loop *l, instr_id i)
         const struct instr *in = at(l, i);
         if (in->op == OP_CONSTANT)
             return true;
-        if (in->noperands != 1 || (in->op != OP_COPY && in->op != OP_CONVERT && in->op != OP_BROADCAST && in->op != OP_RESHAPE))
+        if (in->noperands != 1 || (in->op != OP_COPY && in->op != OP_CONVERT &&
+                                   in->op != OP_BROADCAST && in->op != OP_RESHAPE))
             return false;
         i = in->operands[0];
     }
@@ -104,7 +105,8 @@ static bool equal_node(const struct loop *l, instr_id i, const bool *element)
     if (is_element(l, i, -1))
         return element[instr_int(in, ATTR_INDEX, 0)];
     bool plain = in->op == OP_CONSTANT || in->op == OP_IOTA ||
-                 (in->noperands > 0 && (instr_is_elementwise(l->f->s->out, i) || in->op == OP_BROADCAST || in->op == OP_RESHAPE));
+                 (in->noperands > 0 && (instr_is_elementwise(l->f->s->out, i) ||
+                                        in->op == OP_BROADCAST || in->op == OP_RESHAPE));
     for (uint32_t j = 0; plain && j < in->noperands; j++)
         plain = l->equal[in->operands[j].i];
     return plain;

@@ -3,7 +3,8 @@
  * Files: partition.c (driver, S-114..S-127), rewrite.c (S-120..S-122), value.c (pval, masks, offsets,
  * S-49..S-53, S-16..S-19), emit.c (nodes), collective.c (collectives, device groups, S-37..S-63),
  * reshard.c, reshard_a2a.c and replicate.c (S-65..S-91), best*.c (partitioner=best), control.c (S-153..S-166, manual regions),
- * rotate.c, topk.c, cleanup.c (S-118), full.c (S-225..S-228), finish.c (the module handed over),
+ * rotate.c, topk.c, fft.c (S-167), cleanup.c (S-118), full.c (S-225..S-228), finish.c (the module handed over),
+ * store.c (computations shared between programs),
  * list.c (collectives_list), moving.c, bounded.c -- and the op families: elementwise.c (S-128..S-136),
  * reshape.c, slice.c, window.c, halo.c (S-92..S-113), reduce.c, sort.c, dot.c, conv.c, gs.c (gather,
  * scatter), ...

@@ -28,11 +28,11 @@ struct motion {
     comp_id outside, body, condition;
     const instr_id *order; /* of the computation around */
     uint32_t norder;
-    bool *moved;           /* [known + 1] made anew inside */
-    bool *grown;           /* [known + 1] moved, and made of the loop's result */
-    instr_list small;      /* what is carried in for them */
+    bool *moved;      /* [known + 1] made anew inside */
+    bool *grown;      /* [known + 1] moved, and made of the loop's result */
+    instr_list small; /* what is carried in for them */
     instr_list reduces;
-    instr_id *inside;      /* [known + 1] what stands for it in the body */
+    instr_id *inside;                   /* [known + 1] what stands for it in the body */
     const struct shape *padded, *whole; /* the result, with the room for whole pieces, and as it is used */
 };
 
@@ -125,7 +125,8 @@ static instr_id replace_element(struct motion *m, int e, int64_t n, const instr_
     shape_id element = at(m, ops[e])->shape;
     instr_id init = emit_tuple(s, all, ops);
     shape_id state = at(m, init)->shape;
-    struct attr *attrs = arena_copy(&s->out->arena, at(m, m->loop)->attrs, at(m, m->loop)->nattrs, sizeof *attrs);
+    struct attr *attrs =
+        arena_copy(&s->out->arena, at(m, m->loop)->attrs, at(m, m->loop)->nattrs, sizeof *attrs);
     full_become(&m->f, m->loop, OP_WHILE, 1, &init, at(m, m->loop)->nattrs, attrs);
     at(m, m->loop)->shape = state;
     at(m, m->param)->shape = state;
@@ -182,7 +183,8 @@ static instr_id taken(const struct motion *m, int e)
     const struct computation *b = comp_at(m->f.s->out, m->body);
     for (uint32_t k = 0; k < b->ninstrs; k++) {
         const struct instr *in = at(m, b->instrs[k]);
-        if (in->op == OP_GET_TUPLE_ELEMENT && in->operands[0].i == m->param.i && instr_int(in, ATTR_INDEX, -1) == e)
+        if (in->op == OP_GET_TUPLE_ELEMENT && in->operands[0].i == m->param.i &&
+            instr_int(in, ATTR_INDEX, -1) == e)
             return b->instrs[k];
     }
     return (instr_id){ 0 };
@@ -250,7 +252,8 @@ static bool take_user(struct motion *m, instr_id i)
     instr_id identity;
     m->f.s->comp = m->body;
     if (op != OP_NONE) {
-        if (m->grown[in->operands[1].i] || (op == OP_ADD && few_bits(m, i)) || !emit_identity(m->f.s, op, shape_of(m, i)->dtype, &identity))
+        if (m->grown[in->operands[1].i] || (op == OP_ADD && few_bits(m, i)) ||
+            !emit_identity(m->f.s, op, shape_of(m, i)->dtype, &identity))
             return false;
         carry(m, in->operands[1]);
         vec_push(&m->f.tmp, &m->reduces, i);
@@ -291,7 +294,8 @@ static instr_id result_used(const struct motion *m)
     instr_id x = users_of(u, m->loop)[0];
     if (at(m, x)->op != OP_GET_TUPLE_ELEMENT || instr_int(at(m, x), ATTR_INDEX, -1) != RESULT)
         return none;
-    while (users_count(u, x) == 1 && (at(m, users_of(u, x)[0])->op == OP_SLICE || at(m, users_of(u, x)[0])->op == OP_COPY) &&
+    while (users_count(u, x) == 1 &&
+           (at(m, users_of(u, x)[0])->op == OP_SLICE || at(m, users_of(u, x)[0])->op == OP_COPY) &&
            comp_at(m->f.s->out, m->outside)->root.i != x.i) {
         instr_id y = users_of(u, x)[0];
         if (at(m, y)->op == OP_SLICE && at(m, x)->op == OP_SLICE)
@@ -555,7 +559,8 @@ static bool move_into(struct spmd *s, const struct windowed_loop *w, const struc
     const char *reason = s->reason;
     arena_open(&m.f.tmp);
     s->serving = s->info.v[w->loop.i].note.source;
-    s->reason = operand ? "made in the loop that needs it (S-191)" : "reduced in the loop that makes it (S-192)";
+    s->reason =
+        operand ? "made in the loop that needs it (S-191)" : "reduced in the loop that makes it (S-192)";
     bool moved = open_motion(&m, w->loop) && (operand ? move_operand(&m, w->cut) : move_users(&m));
     if (moved) {
         relist(&m, m.outside);

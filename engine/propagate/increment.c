@@ -9,6 +9,11 @@
  * time. Running a visit whose inputs are the same would give the same: what is examined may be too much,
  * never too little.
  *
+ * A slot that is visited in both or in none and reads the same goes on as it did, since lists are the old ones
+ * from there on: it sleeps until one that it reads is changed later, and so does one that says no to what will
+ * not change. What an edit costs are the visits that it reaches, not the model: tables by instruction stay from
+ * one increment to the next, pages of the history that nothing was written in are the old propagation's.
+ *
  * Not incremental (NULL, the caller propagates from scratch): barriers of shard groups, a Sharding call that
  * would turn from or to unknown, devices of loops (P-72), edits of what inlining or a conditional's canonical
  * form took away; metadata. */

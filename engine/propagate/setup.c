@@ -583,11 +583,14 @@ static void tables_make(struct pass *p, uint32_t cap)
         p->now[k] = at(p, (instr_id){ k })->sharding;
 }
 
-static uint32_t count_annotations(const struct pass *p)
+/* controlled: whether anything is, that P-72 and P-74 would look for. */
+static uint32_t count_annotations(const struct pass *p, bool *controlled)
 {
     uint32_t n = 0;
-    for (uint32_t k = 1; k <= p->n; k++)
+    for (uint32_t k = 1; k <= p->n; k++) {
         n += is_sharding_call(p, (instr_id){ k });
+        *controlled = *controlled || is_controlled(at(p, (instr_id){ k }));
+    }
     return n;
 }
 
@@ -635,7 +638,8 @@ static bool is_barrier(const struct fact *f)
 bool pass_setup(struct pass *p)
 {
     struct edit e = { 0 };
-    uint32_t calls = count_annotations(p), cap = p->n + calls + 2;
+    bool controlled = false;
+    uint32_t calls = count_annotations(p, &controlled), cap = p->n + calls + 2;
     p->capacity = cap;
     tables_make(p, cap);
     if (p->o.cse_only)
@@ -652,7 +656,7 @@ bool pass_setup(struct pass *p)
     }
     save_boundary(p);
     p->rule = RULE_RELATED;
-    if (!options_fit(p) || !for_controlled(p, true) || !for_controlled(p, false))
+    if (!options_fit(p) || (controlled && (!for_controlled(p, true) || !for_controlled(p, false))))
         return false;
     if (needs_root_copy(p)) {
         if (!e.m)

@@ -195,6 +195,8 @@ static bool unknown_opcode(struct hlo *r, const char *p, size_t n)
         r->p = p + n;
         return hlo_expected(r, "an opcode");
     }
+    if (n == 1 && *p == 'b' && p[1] == '(')
+        return FAIL(r, p, n, "buffers, like b(f32[8]), are not supported: they have no place before partitioning");
     FAIL(r, p, n, "no such opcode: '%.*s'", (int)min_i64((int64_t)n, 60), p);
     const char *near = op_nearest(p, n);
     if (near)

@@ -15,11 +15,11 @@ instr_id memit(struct mlir *r, enum op_kind op, shape_id shape, int64_t n, const
     in->nattrs = (uint8_t)nattrs;
     in->attrs = share_attrs(&r->share, attrs, nattrs);
     in->metadata = r->metadata;
-    in->metadata_len = r->nmetadata;
+    in->metadata_len = r->metadata ? r->nmetadata : 0;
     if (r->emitting) {
         in->at = mspan(r, r->emitting->at, r->emitting->nat);
         in->frontend = r->frontend;
-        in->frontend_len = r->nfrontend;
+        in->frontend_len = r->frontend ? r->nfrontend : 0;
     }
     return i;
 }

@@ -515,6 +515,25 @@ static void test_rotation(void **state)
     }
 }
 
+/* A custom call's result lies as the text says, in tuples too; other values have no layout. */
+static void layouts_of_custom_calls(void **state)
+{
+    (void)state;
+    struct setup t;
+    accepted(&t,
+             "HloModule m\nENTRY e {\n"
+             "  p = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}\n"
+             "  d = f32[4,8]{0,1} custom-call(p), custom_call_target=\"f\", sharding={replicated}\n"
+             "  g = (f32[4,8]{0,1}, f32[8]{0}) custom-call(d), custom_call_target=\"g\", sharding={{replicated},{replicated}}\n"
+             "  h = f32[4,8]{0,1} get-tuple-element(g), index=0, sharding={replicated}\n"
+             "  ROOT n = f32[4,8]{0,1} negate(h), sharding={replicated}\n}\n", 2);
+    const char *text = printed(&t);
+    assert_non_null(strstr(text, " = f32[4,8]{0,1} custom-call("));
+    assert_non_null(strstr(text, " = (f32[4,8]{0,1}, f32[8]{0}) custom-call("));
+    assert_non_null(strstr(text, " = f32[4,8] negate("));
+    setup_free(&t);
+}
+
 int main(void)
 {
     fail_abort_on_invariant(true);
@@ -527,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_reduce_scatter),
         cmocka_unit_test(test_sum_then_cut),    cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_side_effect_stays),
+        cmocka_unit_test(layouts_of_custom_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

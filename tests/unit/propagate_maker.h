@@ -86,6 +86,7 @@ struct maker {
     struct str *s;
     int next;        /* number of the next instruction */
     bool special;    /* open dimensions, manual regions, shard groups */
+    bool wide;       /* tuples of many */
     int square[64], n; /* f32[8,8] values of the computation in the making */
     int zero;        /* of the entry; 0: none */
 };
@@ -149,11 +150,34 @@ static void make_special(struct maker *k, int a)
     add_value(k);
 }
 
+/* A tuple of many, of which some are taken. */
+static void make_wide(struct maker *k)
+{
+    int list[70], n = 64 + (int)random_below(6), tuple = k->next++;
+    for (int j = 0; j < n; j++)
+        list[j] = pick(k);
+    str_addf(k->s, " v%d = (f32[8,8]", tuple);
+    for (int j = 1; j < n; j++)
+        str_adds(k->s, ", f32[8,8]");
+    str_addf(k->s, ") tuple(v%d", list[0]);
+    for (int j = 1; j < n; j++)
+        str_addf(k->s, ", v%d", list[j]);
+    str_adds(k->s, ")\n");
+    for (uint32_t j = 1 + random_below(4); j > 0; j--) {
+        str_addf(k->s, " v%d = f32[8,8] get-tuple-element(v%d), index=%d\n", k->next, tuple, (int)random_below((uint32_t)n));
+        add_value(k);
+    }
+}
+
 static void make_op(struct maker *k, bool calls)
 {
     int a = pick(k), b = pick(k), i = k->next;
     if (k->special && random_below(4) == 0) {
         make_special(k, a);
+        return;
+    }
+    if (k->wide && random_below(8) == 0) {
+        make_wide(k);
         return;
     }
     switch (random_below(calls ? 20 : 18)) {
@@ -285,7 +309,7 @@ static const char *flag(void)
 
 static void make_module(struct str *s, bool special)
 {
-    struct maker k = { .s = s, .special = special };
+    struct maker k = { .s = s, .special = special, .wide = !special && random_below(3) == 0 };
     str_addf(s, "HloModule m, allow_spmd_sharding_propagation_to_parameters={%s,%s,%s}, allow_spmd_sharding_propagation_to_output={%s}, num_partitions=8\n"
                 COMMON_COMPUTATIONS, flag(), flag(), flag(), flag());
     make_loop(&k, 0);

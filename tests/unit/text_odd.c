@@ -215,6 +215,43 @@ static void the_header_fits_the_entry(void **state)
     }
 }
 
+static void aliases_of_a_tuple(void **state)
+{
+    (void)state;
+    static const char body[] = "\nENTRY e {\n  x = f32[4,8] parameter(0)\n  ROOT t = (f32[4,8], f32[4,8]) tuple(x, x)\n}\n";
+    for (int k = 0; k < 4; k++) {
+        struct fixture f;
+        struct arena a = { 0 };
+        load(&f, "t.hlo", arena_printf(&a, "HloModule m, input_output_alias={ {%d}: (0, {}, must-alias) }%s", k, body));
+        assert_true((f.m != NULL) == (k < 2));
+        arena_free(&a);
+        stop(&f);
+    }
+}
+
+/* What instructions have in common is kept once; nothing is mixed up. */
+static void what_is_shared_is_the_same(void **state)
+{
+    (void)state;
+    static const char *const taken[] = {
+        "c = s32[] constant(1)\n  d = f32[] constant(1)\n  ROOT t = (s32[], f32[]) tuple(c, d)",
+        "c = s32[2] constant({...})\n  d = f32[] constant(1)\n  ROOT t = (s32[2], f32[]) tuple(c, d)",
+    };
+    hlo_taken(taken, COUNTOF(taken));
+    struct fixture f;
+    start(&f);
+    struct str s = STR_IN(&f.a);
+    str_adds(&s, "HloModule m\n\nENTRY e {\n  x = f32[3000] parameter(0)\n");
+    for (int k = 0; k < 2500; k++)
+        str_addf(&s, "  %ss%d = f32[1] slice(x), slice={[%d:%d]}\n", k == 2499 ? "ROOT " : "", k, k, k + 1);
+    str_adds(&s, "}\n\n");
+    f.m = module_load_text(f.c, "t.hlo", s.s, s.n, NULL, f.d);
+    if (!f.m)
+        fail_msg("%s", messages(&f));
+    assert_string_equal(printed(&f, f.m, NULL), str_text(&s));
+    stop(&f);
+}
+
 static void what_stands_between_computations(void **state)
 {
     (void)state;
@@ -362,6 +399,8 @@ int main(void)
         cmocka_unit_test(an_open_brace_is_found_where_it_opens),
         cmocka_unit_test(sums_still_owed_count_as_copies),
         cmocka_unit_test(the_header_fits_the_entry),
+        cmocka_unit_test(aliases_of_a_tuple),
+        cmocka_unit_test(what_is_shared_is_the_same),
         cmocka_unit_test(what_stands_between_computations),
         cmocka_unit_test(operations_that_nothing_uses_are_checked),
         cmocka_unit_test(regions_that_nothing_uses_are_checked),
