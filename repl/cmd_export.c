@@ -244,7 +244,11 @@ int cmd_export(struct call *c)
         return export_module(c, path, form[0] == 's');
     if (!strcmp(form, "strategy"))
         return export_as_strategy(c, path);
+    if (!strcmp(form, "session")) {
+        struct str s = STR_IN(&c->arena);
+        return session_text(c, &s) ? written(c, path, &s) : call_failed(c);
+    }
     call_usage(c, 0, "'%s' is no form", form);
-    diag_hint(c->d, "export hlo|stablehlo|strategy|program FILE");
+    diag_hint(c->d, "export hlo|stablehlo|strategy|program|session FILE");
     return STATUS_USAGE;
 }

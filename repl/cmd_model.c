@@ -35,12 +35,14 @@ static void loaded(struct call *c)
     out(c, "\n");
 }
 
-/* load strategy FILE, load rules FILE: onto the module at hand. */
+/* load strategy FILE, load rules FILE: onto the module at hand; load session FILE. */
 static int load_onto(struct call *c)
 {
+    if (!strcmp(c->args[0].text, "session"))
+        return load_session(c, c->args[1].text);
     bool rules = !strcmp(c->args[0].text, "rules");
     if (!rules && strcmp(c->args[0].text, "strategy")) {
-        call_usage(c, 0, "one file is loaded; 'strategy' or 'rules' can stand before it");
+        call_usage(c, 0, "one file is loaded; 'session', 'strategy' or 'rules' can stand before it");
         return STATUS_USAGE;
     }
     if (!document_module(c->sh->doc)) {

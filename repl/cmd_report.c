@@ -80,31 +80,11 @@ static void section(struct call *c, struct blocks *b, const char *id, const char
 /* The strategy as commands that make it again: also what the report ends with. */
 static const char *script_of(struct call *c)
 {
-    static const char *const verbs[] = { "shard", "constrain", "unshard" };
     struct document *doc = c->sh->doc;
-    const struct strategy *s = document_strategy(doc);
     struct str t = STR_IN(&c->arena);
     const char *path = document_path(doc), *base = strrchr(path, '/');
     str_addf(&t, "load %s\n", path[0] && path[0] != '<' ? (base ? base + 1 : path) : "MODEL");
-    for (int k = 0; k < s->nmeshes; k++)
-        if (s->meshes[k].naxes > 0) {
-            struct mesh plain = s->meshes[k];
-            plain.name = "";
-            str_addf(&t, "mesh %s%s%s", s->meshes[k].name[0] ? "@" : "", s->meshes[k].name,
-                     s->meshes[k].name[0] ? " " : "");
-            mesh_print(document_ir(doc)->shardings, &plain, &t);
-            str_addc(&t, '\n');
-        }
-    if (s->unshard_module)
-        str_adds(&t, "unshard --module\n");
-    for (int k = 0; k < s->nannotations; k++) {
-        const struct annotation *a = &s->annotations[k];
-        str_addf(&t, "%s %s", verbs[a->kind], tensor_name(c, a->target));
-        if (a->leaf >= 0)
-            str_addf(&t, "{%" PRId64 "}", a->leaf);
-        str_addf(&t, "%s%s\n", s->specs[k] ? " " : "", s->specs[k] ? s->specs[k] : "");
-    }
-    option_script(c, &t);
+    strategy_commands(c, document_strategy(doc), &t);
     return str_text(&t);
 }
 

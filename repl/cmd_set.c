@@ -381,9 +381,9 @@ int cmd_set(struct call *c)
     return STATUS_OK;
 }
 
-void option_script(struct call *c, struct str *s)
+void option_script(struct call *c, const struct options *o, struct str *s)
 {
-    struct options now = document_strategy(c->sh->doc)->options, fresh;
+    struct options now = *o, fresh;
     options_default(&fresh);
     for (size_t k = 0; k < COUNTOF(rows); k++) {
         if (rows[k].shell || is_threads(&rows[k]))

@@ -220,8 +220,24 @@ int cmd_unshard(struct call *c)
 /* ---- back and forth
  * ---------------------------------------------------------------------------------- */
 
+static int undo_all(struct call *c)
+{
+    const struct strategy *before = change_begin(c);
+    int n = 0;
+    for (; document_strategy(c->sh->doc)->parent; n++)
+        if (!edit_undo(c->sh->doc, c->d))
+            return call_failed(c);
+    if (c->json)
+        json_put_int(&c->js, "edits", n);
+    else if (!c->sh->quiet)
+        out(c, "undone: %s\n", counted(&c->arena, n, "edit"));
+    return change_finish(c, before);
+}
+
 int cmd_undo(struct call *c)
 {
+    if (call_option(c, "--all"))
+        return undo_all(c);
     const struct strategy *before = change_begin(c);
     if (!edit_undo(c->sh->doc, c->d))
         return call_failed(c);

@@ -152,6 +152,7 @@ static void read_again(struct call *c, const char *path)
     }
     say_now(c);
     c->sh->doc = new;
+    debug_forget(c->sh); /* it looks at a program of the old one */
     document_free(old);
 }
 

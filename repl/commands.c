@@ -5,11 +5,12 @@
 /* clang-format off */
 const struct command commands[] = {
     /* ---- model ---- */
-    { .name = "load", .group = "model", .args = "[strategy|rules] FILE|DIR", .min = 1, .max = 2, .options = "--all --limit=",
+    { .name = "load", .group = "model", .args = "[session|strategy|rules] FILE|DIR", .min = 1, .max = 2, .options = "--all --limit=",
       .summary = "open a module: HLO or StableHLO text (.gz too), a JSON model",
       .details = "    The mesh and the options stay, annotations do not: they belong to a module. What cannot be\n"
                  "    read leaves the module that is there. In a script, load - <<END takes the lines up to END.\n"
                  "    DIR       a folder that xla_dump_to filled: tells the modules and stages in it, takes the largest\n"
+                 "    session   what export session wrote: the module, the saved strategies and the current one\n"
                  "    strategy  annotations by argument name onto the module at hand: what export strategy writes, a\n"
                  "              JSON or Python map of names to PartitionSpecs, or another module's parameters; tells\n"
                  "              what did not match\n"
@@ -27,7 +28,7 @@ const struct command commands[] = {
     { .name = "where", .group = "model", .args = "SEL [--all]", .min = 1, .max = 1, .options = "--all --limit=",
       .summary = "source line and scope of an instruction, from its metadata",
       .example = EX_where, .complete = COMPLETE_TENSOR, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_where },
-    { .name = "export", .group = "model", .args = "hlo|stablehlo|strategy|program FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force as=",
+    { .name = "export", .group = "model", .args = "hlo|stablehlo|strategy|program|session FILE [--propagated] [force]", .min = 2, .max = 3, .options = "--propagated --force as=",
       .summary = "write the module with its annotations, or the partitioned program",
       .details = "    hlo         the module that the strategy stands for, as HLO text\n"
                  "    program     what every device runs, as HLO text that XLA reads; the shardings of its inputs\n"
@@ -35,6 +36,8 @@ const struct command commands[] = {
                  "    stablehlo   the same as StableHLO, with mhlo.sharding attributes\n"
                  "    strategy    FILE.json, FILE.py (PartitionSpecs by argument name), FILE.hlo, FILE.mlir (the\n"
                  "                annotated module), or as=json|python|hlo|stablehlo; load strategy reads them all\n"
+                 "    session     a script of the module's path, the saved strategies and the current one, which\n"
+                 "                load session reads\n"
                  "    --propagated  with all shardings after propagation\n"
                  "    A FILE of - is the terminal.\n",
       .example = EX_export, .complete = COMPLETE_EXPORT, .flags = NEEDS_MODULE | WRITES_FILES, .run = cmd_export },
@@ -65,8 +68,8 @@ const struct command commands[] = {
     { .name = "set", .group = "strategy", .args = "[OPTION[=VALUE]]", .max = 2,
       .summary = "print all options, print one, set one",
       .example = EX_set, .complete = COMPLETE_OPTION, .flags = CHANGES, .run = cmd_set },
-    { .name = "undo", .aliases = "u", .group = "strategy", .args = "", .max = 0,
-      .summary = "take the last edit back; as often as there are edits",
+    { .name = "undo", .aliases = "u", .group = "strategy", .args = "[--all]", .max = 0, .options = "--all",
+      .summary = "take the last edit back; as often as there are edits; --all: to the module as loaded",
       .example = EX_undo, .flags = CHANGES, .run = cmd_undo },
     { .name = "redo", .group = "strategy", .args = "", .max = 0,
       .summary = "do again what was undone",

@@ -95,7 +95,13 @@ int cmd_expect(struct call *c);
 /* cmd_watch.c */
 int cmd_watch(struct call *c);
 /* Options that are not the default ones, as commands. */
-void option_script(struct call *c, struct str *s);
+void option_script(struct call *c, const struct options *o, struct str *s);
+/* cmd_session.c */
+/* The commands that make a strategy of the current document from its module as loaded. */
+void strategy_commands(struct call *c, const struct strategy *s, struct str *t);
+/* The session as a script; false: said why not. */
+bool session_text(struct call *c, struct str *t);
+int load_session(struct call *c, const char *path);
 /* cmd_report.c */
 int cmd_report(struct call *c);
 /* cmd_extract.c */

@@ -196,6 +196,15 @@ check "... tells what differs" says "x       f32[64,128]  [data,_]      ->  repl
 check "... keeps annotations" says "  shard w2 [model,_]"
 check "... and saved strategies" says "mine"
 
+# ---- a session in a file, there and back, and written again the same; options that it does not name are the defaults
+"$gspmd" -n -q -c "load models/transformer_layer.hlo; mesh data=2 model=4 order=[4,2]T(1,0); shard x [data,_,_]; set hoist=on; \
+    save \"one two\"; mesh data=4 model=2; unshard --module; set passes=spmd; export session \"$tmp/a.gspmd\"" >"$tmp/out" 2>&1
+check "a session is written" grep -q '^save "one two"$' "$tmp/a.gspmd"
+check "... read into a full shell" status 0 "$gspmd" -n -q -c "load models/mlp.json; mesh z=3; set hoist=on; set seed=9; \
+    load session \"$tmp/a.gspmd\"; export session \"$tmp/b.gspmd\""
+check "... and written again" cmp "$tmp/a.gspmd" "$tmp/b.gspmd"
+check "... not with --safe" status 2 "$gspmd" -n --safe -c "load models/mlp.json; export session \"$tmp/c.gspmd\""
+
 # ---- the page "keep the all-gather out": its script holds, and a change is caught
 check "scripts/ci holds" status 0 "$gspmd" -n -q --junit "$tmp/ci.xml" -f scripts/ci/layer.gspmd models/transformer_layer.hlo
 check "... with verdicts" grep -q 'tests="11" failures="0" errors="0"' "$tmp/ci.xml"

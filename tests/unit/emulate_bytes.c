@@ -78,6 +78,14 @@ static const struct row rows[] = {
       "  ROOT d = f32[2,12,2,16] dot(l, r), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
       "rhs_batch_dims={2}, rhs_contracting_dims={3}, "
       "sharding={devices=[1,2,2,1,2]<=[8] last_tile_dim_replicate}\n}\n" },
+    /* S-199 counts all windows though the sum over the groups is cut on them: no halo then, S-201 */
+    { "convolution, the sum over its features cut on a spatial dim", 52,
+      "HloModule m, num_partitions=8\nENTRY e {\n"
+      "  l = f32[4,2,6] parameter(0), sharding={devices=[1,2,4]<=[8]}\n"
+      "  r = f32[2,1,4] parameter(1), sharding={devices=[2,1,2,2]<=[2,2,2]T(2,0,1) "
+      "last_tile_dim_replicate}\n"
+      "  ROOT c = f32[1,3,4] convolution(l, r), window={size=4 stride=2 pad=0_2}, "
+      "dim_labels=bf0_io0->f0b, sharding={devices=[1,2,4]<=[8]}\n}\n" },
     /* S-53: equal elements need no moving */
     { "uneven reshape of a broadcast scalar", 0,
       "HloModule m, num_partitions=8\nENTRY e {\n"

@@ -206,7 +206,7 @@ static void test_made_up(void **state)
     const char *times = getenv("GSPMD_MODULES");
     struct tally t = { 0 };
     increment_poison = UINT32_MAX - 1;
-    for (int k = 0; k < (times ? atoi(times) : 250); k++) {
+    for (int k = 0; k < (times ? atoi(times) : 1000); k++) {
         struct arena a = { 0 };
         struct str s = STR_IN(&a);
         struct bed b;
