@@ -478,28 +478,36 @@ static bool has_replicated_leaf(const struct spmd *s, sharding_id sh)
     return false;
 }
 
-/* One sharding a leaf for tuples, one alone otherwise; unknown leaves are replicated. */
+/* The program is one for all devices: what is unknown is whole on each, and so is what propagation
+ * without spmd leaves with some of them (P-125). */
+static sharding_id for_all(const struct spmd *s, sharding_id leaf)
+{
+    enum sharding_kind kind = sharding_get(s->sh, leaf)->kind;
+    bool some = kind == SHARDING_TILED && sharding_total(s->sh, leaf) != s->prog->num_partitions;
+    return some || kind == SHARDING_UNKNOWN || kind == SHARDING_NONE ? sharding_replicated(s->sh) : leaf;
+}
+
+/* One sharding a leaf for tuples, one alone otherwise. */
 static sharding_id shaped(struct spmd *s, const struct shape *sh, sharding_id given)
 {
     const struct sharding *x = sharding_get(s->sh, given);
     sharding_id whole = sharding_replicated(s->sh);
-    if (x->kind == SHARDING_UNKNOWN || x->kind == SHARDING_NONE) {
-        given = whole;
+    if (x->kind != SHARDING_TUPLE) {
+        given = for_all(s, given);
         x = sharding_get(s->sh, given);
     }
     if (sh->kind != SHAPE_TUPLE)
-        return x->kind == SHARDING_TUPLE ? (x->nelems ? x->elems[0] : whole) : given;
+        return x->kind == SHARDING_TUPLE ? (x->nelems ? for_all(s, x->elems[0]) : whole) : given;
     if (x->kind != SHARDING_TUPLE)
         return sharding_tuple_of(s->sh, sh->nleaves, given);
-    bool known = true;
+    bool same = true;
     for (int64_t i = 0; i < x->nelems; i++)
-        known = known && sharding_get(s->sh, x->elems[i])->kind != SHARDING_UNKNOWN;
-    if (known)
+        same = same && for_all(s, x->elems[i]).i == x->elems[i].i;
+    if (same)
         return given;
     sharding_id *leaves = ARENA_ARRAY(&s->arena, sharding_id, x->nelems);
     for (int64_t i = 0; i < x->nelems; i++)
-        leaves[i] = sharding_get(s->sh, x->elems[i])->kind == SHARDING_UNKNOWN ? whole
-                                                                              : x->elems[i];
+        leaves[i] = for_all(s, x->elems[i]);
     return sharding_tuple(s->sh, x->nelems, leaves);
 }
 
