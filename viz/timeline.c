@@ -170,6 +170,14 @@ static void draw_row(struct timeline *l, int64_t device, double y)
     }
 }
 
+static bool has_flights(const struct trace *t)
+{
+    for (int64_t k = 0; k < t->first_event[t->ndevices]; k++)
+        if (t->events[k].kind == TRACE_FLIGHT)
+            return true;
+    return false;
+}
+
 enum { COMPUTING, COMMUNICATING, WAITING, BUBBLE, KINDS };
 
 /* The same as characters: # computing, ~ communicating, . waiting, o computing on nothing, = computing
@@ -277,14 +285,19 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
     }
     y += CELL_H;
     if (list) {
-        put(&l, ROLE_LEGEND, 0, y, ALIGN_LEFT, 
+        put(&l, ROLE_LEGEND, 0, y, ALIGN_LEFT,
             stages ? "in a row: # computing, ~ communicating, . waiting, o a pipeline bubble"
                    : "in a row: # computing, ~ communicating, . waiting");
+        if (has_flights(t))
+            put(&l, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT, "          = computing while an asynchronous collective is in flight");
     } else {
         double x = 0;
         add_key(&l, &x, y, ROLE_TILE, "computing, in the device's colour");
         add_key(&l, &x, y, ROLE_MOVE, "communicating");
         add_key(&l, &x, y, ROLE_FRAME, "waiting for others: a bubble");
+        if (has_flights(t))
+            put(&l, ROLE_LEGEND, 0, y + 2 * CELL_H, ALIGN_LEFT,
+                "a thin strip under a row: an asynchronous collective in flight");
         if (l.shifts.n > 0 && bubble_ticks(&l) > 0) {
             struct scene_item *b = scene_add(l.s, SCENE_BOX, ROLE_LEGEND);
             b->y = y + CELL_H;
