@@ -123,6 +123,7 @@ static const struct text_case hlo_texts[] = {
     { "{mesh['a.b'=2,'<axis> def'=4,'z/w'=2], [{'a.b'}, {'<axis> def':(2)2, 'z/w'}]}", 0, "{devices=[2,4,2]<=[2,2,4]T(0,2,1) last_tile_dim_replicate}", NULL, 0, NULL },
     { "{mesh['x'=2,'y'=2], [{'y'}, {}], manual={'x'}}", 0, "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dims={manual}}", NULL, 0, NULL },
     { "{mesh['x'=2,'y'=2], [{'y'}, {?}] metadata={op_name=\"a{\"}}", 0, "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", NULL, 0, NULL },
+    { "{mesh['a'=2,'b'=4], [{'a'}], unreduced={'b'}}", 0, "{devices=[2,4]<=[8] last_tile_dim_replicate}", NULL, 0, NULL },
     { "{{mesh['x'=4], [{'x'}]}, {mesh['x'=4], [{}]}}", 0, "{{devices=[4]<=[4]}, {replicated}}", NULL, 0, NULL },
 
     { "{devices=[2,2]0,1,2}", 0, NULL, "4 tiles, but 3 device numbers", 10, NULL },
@@ -152,7 +153,6 @@ static const struct text_case hlo_texts[] = {
     { "{mesh['a'=2], [{'b'}]}", 0, NULL, "no axis \"b\"", 17, NULL },
     { "{mesh['a'=0], [{'a'}]}", 0, NULL, "size 0", 7, NULL },
     { "{mesh['a'=2], [{'a'}, {'a'}]}", 0, NULL, "used twice", 24, NULL },
-    { "{mesh['a'=2,'b'=4], [{'a'}], unreduced={'b'}}", 0, NULL, "unreduced", 30, NULL },
     { "{mesh['a'=4], device_ids=(0,1,2), [{'a'}]}", 0, NULL, "3 device numbers for a mesh of 4", 27, NULL },
     { "{mesh['a'=4], device_ids=(0,1,2,2), [{'a'}]}", 0, NULL, "device 2 occurs twice", 27, NULL },
     { "{metadata={op_name=\"x\"}", 0, NULL, "not closed", 24, NULL },
