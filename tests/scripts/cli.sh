@@ -198,8 +198,9 @@ check "... and saved strategies" says "mine"
 
 # ---- a session in a file, there and back, and written again the same; options that it does not name are the defaults
 "$gspmd" -n -q -c "load models/transformer_layer.hlo; mesh data=2 model=4 order=[4,2]T(1,0); shard x [data,_,_]; set hoist=on; \
-    save \"one two\"; mesh data=4 model=2; unshard --module; set passes=spmd; export session \"$tmp/a.gspmd\"" >"$tmp/out" 2>&1
+    save \"one two\"; undo --all; mesh data=4 model=2; unshard --module; set passes=spmd; export session \"$tmp/a.gspmd\"" >"$tmp/out" 2>&1
 check "a session is written" grep -q '^save "one two"$' "$tmp/a.gspmd"
+check "... with its options" grep -q '^set hoist=on$' "$tmp/a.gspmd"
 check "... read into a full shell" status 0 "$gspmd" -n -q -c "load models/mlp.json; mesh z=3; set hoist=on; set seed=9; \
     load session \"$tmp/a.gspmd\"; export session \"$tmp/b.gspmd\""
 check "... and written again" cmp "$tmp/a.gspmd" "$tmp/b.gspmd"
