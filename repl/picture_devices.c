@@ -145,9 +145,5 @@ struct scene *picture_devices_graph(struct picture *p, const char *name, bool *f
     view.nedges = (int)g.edges.n;
     view.clusters = g.clusters.v;
     view.nclusters = (int)g.clusters.n;
-    if (p->dot) {
-        graph_dot(&view, p->dot);
-        return scene_new(p->a);
-    }
-    return p->text ? view_graph_list(&view, p->a) : view_graph(&view, call_tick(p->c), p->a, p->c->d);
+    return picture_of_graph(p, &view);
 }

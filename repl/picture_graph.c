@@ -644,6 +644,15 @@ static const char *pick_all(struct pick *k)
     return arena_printf(k->a, "the module: %u instructions, a box a layer or computation", n);
 }
 
+struct scene *picture_of_graph(struct picture *p, const struct graph_view *g)
+{
+    if (p->dot) {
+        graph_dot(g, p->dot);
+        return scene_new(p->a);
+    }
+    return p->text ? view_graph_list(g, p->a) : view_graph(g, call_tick(p->c), p->a, p->c->d);
+}
+
 struct scene *picture_graph(struct picture *p)
 {
     struct call *c = p->c;
@@ -683,9 +692,5 @@ struct scene *picture_graph(struct picture *p)
     g.nedges = (int)k.edges.n;
     g.clusters = k.clusters.v;
     g.nclusters = (int)k.clusters.n;
-    if (p->dot) {
-        graph_dot(&g, p->dot);
-        return scene_new(p->a);
-    }
-    return p->text ? view_graph_list(&g, p->a) : view_graph(&g, call_tick(c), p->a, c->d);
+    return picture_of_graph(p, &g);
 }

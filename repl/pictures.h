@@ -39,6 +39,9 @@ struct scene *picture_mesh_view(struct picture *p);
 /* Where the mesh's devices sit on the chosen hardware; o: the highlighted axis, and sizes. */
 struct scene *picture_machine(struct picture *p, const struct mesh *mesh, const struct mesh_options *o);
 struct scene *picture_graph(struct picture *p); /* arguments: [T [B]] */
+/* The graph as p wants it: drawn, as text, or in dot's words. */
+struct graph_view;
+struct scene *picture_of_graph(struct picture *p, const struct graph_view *g);
 /* A collective's devices as a graph: who sends to whom. NULL where the program has none of that name, and nothing is
  * reported. */
 struct scene *picture_devices_graph(struct picture *p, const char *name, bool *found);

@@ -221,17 +221,6 @@ static double flip(const struct drawing *d, double y)
     return d->top + d->high - y;
 }
 
-static struct scene_item *add_text(struct drawing *d, enum scene_role role, double x, double y, enum scene_align align,
-                                   const char *text)
-{
-    struct scene_item *t = scene_add(d->s, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
-    t->text = text;
-    return t;
-}
-
 /* A red frame around words that tell of data which need not move. */
 static void frame_words(struct drawing *d, double x, double y, const char *text)
 {
@@ -271,17 +260,17 @@ static void draw_node(struct drawing *d, int k, double x, double y)
         chip->axis = axes[i];
     }
     double left = x + PAD + naxes * CHIP_W, line = y + PAD / 2.0;
-    add_text(d, ROLE_NODE, left, line, ALIGN_LEFT, n->name)->bold = true;
+    scene_put_text(d->s, ROLE_NODE, left, line, ALIGN_LEFT, n->name)->bold = true;
     if (n->op)
-        add_text(d, ROLE_RULER, left, line += CELL_H, ALIGN_LEFT, n->op);
+        scene_put_text(d->s, ROLE_RULER, left, line += CELL_H, ALIGN_LEFT, n->op);
     if (n->sharding)
         scene_add_spelled(d->s, ROLE_NODE, d->g->mesh, n->sharding, left, line += CELL_H, false);
     if (n->note && n->avoidable)
         frame_words(d, left, line + CELL_H, n->note);
     if (n->note)
-        add_text(d, ROLE_MOVE, left, line += CELL_H, ALIGN_LEFT, n->note);
+        scene_put_text(d->s, ROLE_MOVE, left, line += CELL_H, ALIGN_LEFT, n->note);
     if (n->more > 0)
-        add_text(d, ROLE_LEGEND, left, line + CELL_H, ALIGN_LEFT, more_text(n, a));
+        scene_put_text(d->s, ROLE_LEGEND, left, line + CELL_H, ALIGN_LEFT, more_text(n, a));
 }
 
 static void draw_cluster(struct drawing *d, const cJSON *object)
@@ -298,7 +287,7 @@ static void draw_cluster(struct drawing *d, const cJSON *object)
     box->rounded = true;
     double at[2];
     if (numbers(string_of(object, "lp"), at, 2) == 2)
-        add_text(d, ROLE_RULER, at[0], flip(d, at[1]) - CELL_H / 2.0, ALIGN_CENTER, d->g->clusters[c].label);
+        scene_put_text(d->s, ROLE_RULER, at[0], flip(d, at[1]) - CELL_H / 2.0, ALIGN_CENTER, d->g->clusters[c].label);
 }
 
 static double thickness(const struct graph_edge *e)

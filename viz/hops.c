@@ -126,17 +126,6 @@ static bool is_whole(const struct hops *h, const struct holding *x)
 
 /* ---- the table ----------------------------------------------------------------------------------- */
 
-static struct scene_item *put(struct hops *h, enum scene_role role, double x, double y, enum scene_align align,
-                              const char *text)
-{
-    struct scene_item *t = scene_add(h->s, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
-    t->text = text;
-    return t;
-}
-
 static const char *added_text(const struct hops *h, const struct holding *x)
 {
     struct str s = STR_IN(h->a);
@@ -243,25 +232,25 @@ static double draw_table(struct hops *h, double left, double top)
     bool swaps = h->m->kind == OP_ALL_TO_ALL;
     size_t widest = widest_cell(h);
     double w = CELL_W * ((double)widest + 4), x0 = left + CELL_W * 11.0;
-    put(h, ROLE_RULER, x0, top, ALIGN_LEFT, swaps ? "for, then from device" : "chunk");
+    scene_put_text(h->s, ROLE_RULER, x0, top, ALIGN_LEFT, swaps ? "for, then from device" : "chunk");
     for (int64_t c = 0; c < h->shown_chunks; c++)
-        put(h, ROLE_RULER, x0 + (double)c * w + w / 2, top + CELL_H, ALIGN_CENTER,
+        scene_put_text(h->s, ROLE_RULER, x0 + (double)c * w + w / 2, top + CELL_H, ALIGN_CENTER,
             arena_printf(h->a, "%" PRId64, swaps ? h->m->devices[c] : c));
     double y = top + 2 * CELL_H;
     for (int64_t r = 0; r < h->shown_devices; r++, y += h->row) {
         double mid = h->o->list ? y + CELL_H : y + (h->row - CELL_H) / 2;
-        put(h, ROLE_RULER, x0 - CELL_W, mid, ALIGN_RIGHT,
+        scene_put_text(h->s, ROLE_RULER, x0 - CELL_W, mid, ALIGN_RIGHT,
             arena_printf(h->a, "device %" PRId64, h->m->devices[r]));
         for (int64_t c = 0; c < h->shown_chunks; c++)
             draw_cell(h, r, c, x0 + (double)c * w, y, w);
         if (in_passing(h, r) > 0)
-            put(h, ROLE_LEGEND, x0 + h->shown_chunks * w + CELL_W, mid, ALIGN_LEFT,
+            scene_put_text(h->s, ROLE_LEGEND, x0 + h->shown_chunks * w + CELL_W, mid, ALIGN_LEFT,
                 arena_printf(h->a, "+ %" PRId64 " in passing", in_passing(h, r)));
     }
     y += CELL_H;
     int64_t columns = swaps ? h->n : h->chunks;
     if (h->shown_devices < h->n || h->shown_chunks < columns) {
-        put(h, ROLE_LEGEND, x0, y, ALIGN_LEFT,
+        scene_put_text(h->s, ROLE_LEGEND, x0, y, ALIGN_LEFT,
             arena_printf(h->a, "and %" PRId64 " more devices, %" PRId64 " more chunks", h->n - h->shown_devices,
                          columns - h->shown_chunks));
         y += CELL_H;
@@ -382,14 +371,14 @@ static double list_hops(struct hops *h, double y)
         const struct trace_hop *hop = &h->t->hops[k];
         if (hop->round != h->o->round)
             continue;
-        put(h, ROLE_MOVE, 0, y, ALIGN_LEFT,
+        scene_put_text(h->s, ROLE_MOVE, 0, y, ALIGN_LEFT,
             arena_printf(h->a, "%" PRId64 " -> %" PRId64 "  chunk %s, %" PRId64 " bytes%s", hop->from, hop->to,
                          hop_chunks(h, hop), hop->bytes, hop->sums ? ", added" : ""));
         y += CELL_H;
         shown++;
     }
     if (shown < n)
-        put(h, ROLE_LEGEND, 0, y, ALIGN_LEFT, arena_printf(h->a, "and %" PRId64 " more hops", n - shown));
+        scene_put_text(h->s, ROLE_LEGEND, 0, y, ALIGN_LEFT, arena_printf(h->a, "and %" PRId64 " more hops", n - shown));
     return y + (shown < n ? CELL_H : 0);
 }
 
@@ -407,10 +396,10 @@ static void add_caption(struct hops *h)
         str_addf(&s, "%s%" PRId64, r ? "," : "", h->m->devices[r]);
     if (h->n > r)
         str_addf(&s, ",.. (%" PRId64 ")", h->n);
-    struct scene_item *t = put(h, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&s));
+    struct scene_item *t = scene_put_text(h->s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&s));
     t->bold = true;
     bool over = h->o->round >= h->m->rounds;
-    put(h, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT,
+    scene_put_text(h->s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT,
         over ? arena_printf(h->a, "after %" PRId64 " rounds, %" PRId64 " bytes in all", h->m->rounds, h->m->bytes)
              : arena_printf(h->a, "round %" PRId64 " of %" PRId64 ": what moves next", h->o->round + 1, h->m->rounds));
     h->s->title = str_text(&s);

@@ -213,17 +213,6 @@ static void add_padding(const struct layout *l, const struct scene_item *tile, i
     }
 }
 
-static struct scene_item *add_text(struct layout *l, enum scene_role role, double x, double y,
-                                   enum scene_align align, const char *text)
-{
-    struct scene_item *t = scene_add(l->scene, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
-    t->text = text;
-    return t;
-}
-
 /* The numbers of a tile, a cell each, below its label. */
 static void add_values(struct layout *l, const struct scene_item *tile, int64_t rows, int64_t cols)
 {
@@ -241,7 +230,7 @@ static void add_values(struct layout *l, const struct scene_item *tile, int64_t 
                 index[l->cols.dim] = col0 + c;
             const char *v = l->o->value(l->o->value_context, index);
             struct scene_item *t =
-                add_text(l, ROLE_TILE, tile->x + (double)(c + 1) * l->cell - CELL_W,
+                scene_put_text(l->scene, ROLE_TILE, tile->x + (double)(c + 1) * l->cell - CELL_W,
                          tile->y + (double)(r + 2) * CELL_H, ALIGN_RIGHT, v ? v : "?");
             t->size = 9;
         }
@@ -356,11 +345,11 @@ static void draw_panel(struct layout *l, double left, double top)
     l->cols.origin = left;
     l->rows.origin = top + CELL_H;
     for (int c = 0; c < l->cols.n && l->cols.dim >= 0; c++)
-        add_text(l, ROLE_RULER, left + (c + 0.5) * l->cols.step, top, ALIGN_CENTER,
+        scene_put_text(l->scene, ROLE_RULER, left + (c + 0.5) * l->cols.step, top, ALIGN_CENTER,
                  range_text(l, &l->cols, c))
             ->axis = l->cols.axis;
     for (int r = 0; r < l->rows.n && l->rows.dim >= 0; r++)
-        add_text(l, ROLE_RULER, left - CELL_W, l->rows.origin + r * l->rows.step + l->rows.step / 2,
+        scene_put_text(l->scene, ROLE_RULER, left - CELL_W, l->rows.origin + r * l->rows.step + l->rows.step / 2,
                  ALIGN_RIGHT, range_text(l, &l->rows, r))
             ->axis = l->rows.axis;
     for (int r = 0; r < l->rows.n; r++)
@@ -450,13 +439,13 @@ static double draw_pages(struct layout *l, double top)
         }
         title_h = *title ? CELL_H : 0;
         if (*title)
-            add_text(l, ROLE_LABEL, x + ruler, top, ALIGN_LEFT, title);
+            scene_put_text(l->scene, ROLE_LABEL, x + ruler, top, ALIGN_LEFT, title);
         draw_panel(l, x + ruler, top + title_h);
         x += ruler + room + 2 * CELL_W;
     }
     top += title_h + high;
     if (pages > most) {
-        add_text(l, ROLE_LABEL, ruler, top, ALIGN_LEFT,
+        scene_put_text(l->scene, ROLE_LABEL, ruler, top, ALIGN_LEFT,
                  arena_printf(l->a, "and %" PRId64 " more pages like these", pages - most));
         top += 2 * CELL_H;
     }
@@ -489,11 +478,11 @@ static double caption_line(struct layout *l, const char *text, double top)
         }
         if (!cut)
             break;
-        add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, arena_strndup(l->a, text, (size_t)(cut - text)));
+        scene_put_text(l->scene, ROLE_CAPTION, 0, top, ALIGN_LEFT, arena_strndup(l->a, text, (size_t)(cut - text)));
         top += CELL_H;
         text = cut;
     }
-    add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, text);
+    scene_put_text(l->scene, ROLE_CAPTION, 0, top, ALIGN_LEFT, text);
     return top + CELL_H;
 }
 
@@ -502,7 +491,7 @@ static double add_caption(struct layout *l, const char *name, double top)
     int64_t local[32];
     sharding_shard_dims(l->sh, l->id, l->shape->rank, l->shape->dims, local);
     if (l->o->title) {
-        add_text(l, ROLE_LABEL, 0, top, ALIGN_LEFT, scene_short(l->a, l->o->title, CAPTION_ROOM));
+        scene_put_text(l->scene, ROLE_LABEL, 0, top, ALIGN_LEFT, scene_short(l->a, l->o->title, CAPTION_ROOM));
         top += CELL_H;
     }
     struct str s = STR_IN(l->a), safe = STR_IN(l->a);
@@ -511,7 +500,7 @@ static double add_caption(struct layout *l, const char *name, double top)
     for (int d = 0; d < l->shape->rank; d++)
         str_addf(&s, "%s%" PRId64, d ? "," : "", l->shape->dims[d]);
     str_adds(&s, "]   ");
-    add_text(l, ROLE_CAPTION, 0, top, ALIGN_LEFT, str_text(&s))->bold = true;
+    scene_put_text(l->scene, ROLE_CAPTION, 0, top, ALIGN_LEFT, str_text(&s))->bold = true;
     bool below = scene_text_columns(str_text(&s)) + scene_text_columns(l->spelled) > CAPTION_ROOM;
     top += below ? CELL_H : 0;
     scene_add_spelled(l->scene, ROLE_CAPTION, l->mesh, l->spelled,
@@ -623,7 +612,7 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
         measure(l);
     }
     if (l->shape->rank > 2) {
-        add_text(l, ROLE_RULER, 0, top - CELL_H, ALIGN_LEFT,
+        scene_put_text(l->scene, ROLE_RULER, 0, top - CELL_H, ALIGN_LEFT,
                  arena_printf(l->a, "dim %d runs down, dim %d to the right", rows, cols));
         top += CELL_H;
     }

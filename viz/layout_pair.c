@@ -123,15 +123,6 @@ static void add_bar(struct scene *s, double x, double y, double w, double h, con
     t->hint = str_text(&hint);
 }
 
-static struct scene_item *put(struct scene *s, enum scene_role role, double x, double y, const char *text)
-{
-    struct scene_item *t = scene_add(s, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->text = text;
-    return t;
-}
-
 /* Two lines: what is held, and of what. */
 static const char *row_text(struct arena *a, const struct device_row *r, const struct shape *v, const struct held *h,
                             int64_t bytes, const char **second)
@@ -175,8 +166,8 @@ struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device,
             x = 0;
             top += step;
         }
-        put(s, ROLE_LABEL, x, top, text);
-        put(s, ROLE_RULER, x, top + CELL_H, of);
+        scene_put_text(s, ROLE_LABEL, x, top, ALIGN_LEFT, text);
+        scene_put_text(s, ROLE_RULER, x, top + CELL_H, ALIGN_LEFT, of);
         double high = v->rank < 2 ? 2 * CELL_H : BAR_H;
         add_bar(s, x, top + 2 * CELL_H, BAR_W, high, v, &h, device, rows[k].name);
         step = high + 4 * CELL_H > step || x == 0 ? high + 4 * CELL_H : step;
@@ -192,13 +183,13 @@ struct scene *view_device(struct ir *c, const struct mesh *mesh, int64_t device,
     }
     for (int k = 0; mesh && k < mesh->naxes && cell >= 0; k++)
         str_addf(&t, "%s%s=%" PRId64, k ? " " : "   ", mesh->axes[k].name, index[k]);
-    put(s, ROLE_CAPTION, 0, 0, str_text(&t))->bold = true;
+    scene_put_text(s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&t))->bold = true;
     s->title = str_text(&t);
     struct str h = STR_IN(a);
     str_addf(&h, "holds %s of %s%d arrays", scene_bytes(a, held), total > n ? "the first " : "", n);
     if (total > n)
         str_addf(&h, " of %" PRId64, total);
-    put(s, ROLE_CAPTION, 0, CELL_H, str_text(&h));
+    scene_put_text(s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, str_text(&h));
     scene_measure(s);
     scene_add_legend(s, top + step, "a frame: the whole array");
     return s;

@@ -6,17 +6,6 @@
 
 enum { CELL_W = 6, CELL_H = 12, HIGH = 160, LEFT = 14 * CELL_W, LINES = 8, COLUMNS = 64, BAR = 20 * CELL_W };
 
-static struct scene_item *put(struct scene *s, enum scene_role role, double x, double y, enum scene_align align,
-                              const char *text)
-{
-    struct scene_item *t = scene_add(s, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
-    t->text = text;
-    return t;
-}
-
 static const char *bytes_text(struct arena *a, int64_t bytes)
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
@@ -77,10 +66,10 @@ static double draw_curve(struct scene *s, const struct memory_picture *p, double
         b->hint = arena_printf(s->arena, "%s are there all the time: arguments", bytes_text(s->arena, base));
     }
     for (int k = 0; k <= 4; k++)
-        put(s, ROLE_RULER, LEFT - CELL_W, top + HIGH - HIGH * k / 4.0 - CELL_H / 2.0, ALIGN_RIGHT,
+        scene_put_text(s, ROLE_RULER, LEFT - CELL_W, top + HIGH - HIGH * k / 4.0 - CELL_H / 2.0, ALIGN_RIGHT,
             bytes_text(s->arena, m->peak * k / 4));
-    put(s, ROLE_RULER, LEFT, top + HIGH + 4, ALIGN_LEFT, "first kernel");
-    put(s, ROLE_RULER, LEFT + width, top + HIGH + 4, ALIGN_RIGHT, arena_printf(s->arena, "last of %u", m->ncurve));
+    scene_put_text(s, ROLE_RULER, LEFT, top + HIGH + 4, ALIGN_LEFT, "first kernel");
+    scene_put_text(s, ROLE_RULER, LEFT + width, top + HIGH + 4, ALIGN_RIGHT, arena_printf(s->arena, "last of %u", m->ncurve));
     return top + HIGH + 2 * CELL_H + 4;
 }
 
@@ -96,10 +85,10 @@ static double list_curve(struct scene *s, const struct memory_picture *p, double
             row[k] = part > line - 0.5 ? '#' : ' ';
         }
         row[n] = '\0';
-        put(s, ROLE_LABEL, LEFT, top, ALIGN_LEFT, arena_strdup(s->arena, row));
-        put(s, ROLE_RULER, LEFT - CELL_W, top, ALIGN_RIGHT, bytes_text(s->arena, (int64_t)((double)peak * line / LINES)));
+        scene_put_text(s, ROLE_LABEL, LEFT, top, ALIGN_LEFT, arena_strdup(s->arena, row));
+        scene_put_text(s, ROLE_RULER, LEFT - CELL_W, top, ALIGN_RIGHT, bytes_text(s->arena, (int64_t)((double)peak * line / LINES)));
     }
-    put(s, ROLE_RULER, LEFT, top, ALIGN_LEFT, arena_printf(s->arena, "kernels 1 to %u", m->ncurve));
+    scene_put_text(s, ROLE_RULER, LEFT, top, ALIGN_LEFT, arena_printf(s->arena, "kernels 1 to %u", m->ncurve));
     return top + 2 * CELL_H;
 }
 
@@ -107,7 +96,7 @@ static double draw_rows(struct scene *s, const struct memory_picture *p, bool li
 {
     enum { MOST = 14 };
     int64_t left = 0;
-    put(s, ROLE_CAPTION, 0, top, ALIGN_LEFT, "alive at the peak")->bold = true;
+    scene_put_text(s, ROLE_CAPTION, 0, top, ALIGN_LEFT, "alive at the peak")->bold = true;
     top += CELL_H + 2;
     size_t widest = 4, kinds = 4;
     for (int k = 0; k < p->nrows && k < MOST; k++) {
@@ -123,12 +112,12 @@ static double draw_rows(struct scene *s, const struct memory_picture *p, bool li
             left += r->bytes;
             continue;
         }
-        put(s, ROLE_LABEL, 0, top, ALIGN_LEFT, list ? scene_short(s->arena, r->name, 38) : r->name)->word = r->name;
-        put(s, ROLE_RULER, x1, top, ALIGN_LEFT, r->kind);
-        put(s, ROLE_LABEL, x3 - CELL_W, top, ALIGN_RIGHT, bytes_text(s->arena, r->bytes));
+        scene_put_text(s, ROLE_LABEL, 0, top, ALIGN_LEFT, list ? scene_short(s->arena, r->name, 38) : r->name)->word = r->name;
+        scene_put_text(s, ROLE_RULER, x1, top, ALIGN_LEFT, r->kind);
+        scene_put_text(s, ROLE_LABEL, x3 - CELL_W, top, ALIGN_RIGHT, bytes_text(s->arena, r->bytes));
         double part = (double)r->bytes / (double)max_i64(p->m->peak, 1);
         if (list) {
-            put(s, ROLE_RULER, x3 + CELL_W, top, ALIGN_LEFT, arena_printf(s->arena, "%.1f %%", 100 * part));
+            scene_put_text(s, ROLE_RULER, x3 + CELL_W, top, ALIGN_LEFT, arena_printf(s->arena, "%.1f %%", 100 * part));
         } else {
             struct scene_item *b = scene_add(s, SCENE_BOX, ROLE_CLUSTER);
             b->x = x3 + CELL_W;
@@ -139,7 +128,7 @@ static double draw_rows(struct scene *s, const struct memory_picture *p, bool li
         top += CELL_H;
     }
     if (p->nrows > MOST) {
-        put(s, ROLE_LEGEND, 0, top, ALIGN_LEFT,
+        scene_put_text(s, ROLE_LEGEND, 0, top, ALIGN_LEFT,
             arena_printf(s->arena, "and %d smaller ones, %s", p->nrows - MOST, bytes_text(s->arena, left)));
         top += CELL_H;
     }
@@ -153,13 +142,13 @@ struct scene *view_memory(const struct memory_picture *p, double width, bool lis
     str_addf(&t, "memory of one device: peak %s", bytes_text(a, p->m->peak));
     if (p->capacity > 0)
         str_addf(&t, ", %.1f %% of %s", 100 * (double)p->m->peak / (double)p->capacity, bytes_text(a, p->capacity));
-    put(s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&t))->bold = true;
+    scene_put_text(s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&t))->bold = true;
     s->title = str_text(&t);
     if (p->at && p->at[0])
-        put(s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, arena_printf(a, "at %s", list ? scene_short(a, p->at, 70) : p->at));
+        scene_put_text(s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, arena_printf(a, "at %s", list ? scene_short(a, p->at, 70) : p->at));
     double y = list ? list_curve(s, p, 3 * CELL_H) : draw_curve(s, p, width > 200 ? width : 200, 3.5 * CELL_H);
     y = draw_rows(s, p, list, y);
-    put(s, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT,
+    scene_put_text(s, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT,
         list ? "each # column: bytes after a kernel, loops and calls at their own peak"
              : "bars: bytes after each kernel, loops and calls at their own peak; red: the peak");
     scene_measure(s);

@@ -50,12 +50,8 @@ static struct grid_axis axis_of(struct arena *a, const struct mesh *m, int axis,
 static struct scene_item *put(struct scene *s, double x, double y, enum scene_align align, int axis,
                               enum scene_role role, const char *text)
 {
-    struct scene_item *t = scene_add(s, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
+    struct scene_item *t = scene_put_text(s, role, x, y, align, text);
     t->axis = axis;
-    t->text = text;
     t->bold = role == ROLE_CAPTION;
     return t;
 }

@@ -18,6 +18,17 @@ struct scene_item *scene_add(struct scene *s, enum scene_kind kind, enum scene_r
     return &s->items.v[s->items.n - 1];
 }
 
+struct scene_item *scene_put_text(struct scene *s, enum scene_role role, double x, double y, enum scene_align align,
+                                  const char *text)
+{
+    struct scene_item *t = scene_add(s, SCENE_TEXT, role);
+    t->x = x;
+    t->y = y;
+    t->align = align;
+    t->text = text;
+    return t;
+}
+
 void scene_append(struct scene *s, const struct scene *from, double dx, double dy)
 {
     for (int64_t i = 0; i < from->items.n; i++) {

@@ -74,6 +74,9 @@ struct scene {
 
 struct scene *scene_new(struct arena *a);
 struct scene_item *scene_add(struct scene *s, enum scene_kind kind, enum scene_role role);
+/* A text at a place. */
+struct scene_item *scene_put_text(struct scene *s, enum scene_role role, double x, double y, enum scene_align align,
+                                  const char *text);
 
 /* Backends. The text backend draws on a grid of columns x rows cells (0: as needed, at least 80x24);
  * ascii: no character above 126; color: ANSI colours on top (never the only sign). */

@@ -83,17 +83,6 @@ static int64_t bubble_ticks(struct timeline *l)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-static struct scene_item *put(struct timeline *l, enum scene_role role, double x, double y, enum scene_align align,
-                              const char *text)
-{
-    struct scene_item *t = scene_add(l->s, SCENE_TEXT, role);
-    t->x = x;
-    t->y = y;
-    t->align = align;
-    t->text = text;
-    return t;
-}
-
 static const char *event_name(const struct timeline *l, const struct trace_event *e)
 {
     if (!e->instr.i)
@@ -218,7 +207,7 @@ static void add_ruler(struct timeline *l, double y)
         int64_t tick = l->t->ticks * k / MARKS;
         if (k > 0 && (k < MARKS ? tick == l->t->ticks * (k - 1) / MARKS || tick == l->t->ticks : l->t->ticks == 0))
             continue; /* a run of a few ticks */
-        put(l, ROLE_RULER, x_of(l, tick), y, k == 0 ? ALIGN_LEFT : k == MARKS ? ALIGN_RIGHT : ALIGN_CENTER,
+        scene_put_text(l->s, ROLE_RULER, x_of(l, tick), y, k == 0 ? ALIGN_LEFT : k == MARKS ? ALIGN_RIGHT : ALIGN_CENTER,
             arena_printf(l->a, "%" PRId64, tick));
     }
 }
@@ -231,7 +220,7 @@ static void add_key(struct timeline *l, double *x, double y, enum scene_role rol
     b->w = 2 * CELL_W;
     b->h = CELL_H - 2;
     b->device = role == ROLE_TILE ? 0 : -1;
-    put(l, ROLE_LEGEND, *x + 3 * CELL_W, y, ALIGN_LEFT, text);
+    scene_put_text(l->s, ROLE_LEGEND, *x + 3 * CELL_W, y, ALIGN_LEFT, text);
     *x += CELL_W * (double)(strlen(text) + 6);
 }
 
@@ -256,23 +245,23 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
     struct str s = STR_IN(a);
     str_addf(&s, "%" PRId64 " devices over %" PRId64 " ticks: %.1f%% of their time they wait", t->ndevices, t->ticks,
              100 * trace_idle_share(t));
-    put(&l, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&s))->bold = true;
+    scene_put_text(l.s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&s))->bold = true;
     l.s->title = str_text(&s);
     if (t->truncated)
-        put(&l, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, "more happened than is recorded: the totals are right, rows are cut");
+        scene_put_text(l.s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, "more happened than is recorded: the totals are right, rows are cut");
     else if (stages)
-        put(&l, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, pipeline_text(&l));
+        scene_put_text(l.s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT, pipeline_text(&l));
     double y = (stages ? 4 : 3) * CELL_H;
     if (!list)
         add_ruler(&l, y - CELL_H);
     else
-        put(&l, ROLE_RULER, l.left, y - CELL_H, ALIGN_LEFT, arena_printf(a, "ticks 0 to %" PRId64, t->ticks));
+        scene_put_text(l.s, ROLE_RULER, l.left, y - CELL_H, ALIGN_LEFT, arena_printf(a, "ticks 0 to %" PRId64, t->ticks));
     for (int64_t d = 0; d < rows; d++) {
         int64_t all = max_i64(t->ticks, 1);
-        put(&l, ROLE_RULER, 0, y, ALIGN_LEFT,
+        scene_put_text(l.s, ROLE_RULER, 0, y, ALIGN_LEFT,
             arena_printf(a, "device %-4" PRId64 " busy %3" PRId64 "%%", d, 100 * (t->computing[d] + t->collective[d]) / all));
         if (list) {
-            put(&l, ROLE_LABEL, l.left, y, ALIGN_LEFT, row_text(&l, d));
+            scene_put_text(l.s, ROLE_LABEL, l.left, y, ALIGN_LEFT, row_text(&l, d));
             y += CELL_H;
         } else {
             draw_row(&l, d, y);
@@ -280,23 +269,23 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
         }
     }
     if (rows < t->ndevices) {
-        put(&l, ROLE_LEGEND, 0, y, ALIGN_LEFT, arena_printf(a, "and %" PRId64 " more devices", t->ndevices - rows));
+        scene_put_text(l.s, ROLE_LEGEND, 0, y, ALIGN_LEFT, arena_printf(a, "and %" PRId64 " more devices", t->ndevices - rows));
         y += CELL_H;
     }
     y += CELL_H;
     if (list) {
-        put(&l, ROLE_LEGEND, 0, y, ALIGN_LEFT,
+        scene_put_text(l.s, ROLE_LEGEND, 0, y, ALIGN_LEFT,
             stages ? "in a row: # computing, ~ communicating, . waiting, o a pipeline bubble"
                    : "in a row: # computing, ~ communicating, . waiting");
         if (has_flights(t))
-            put(&l, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT, "          = computing while an asynchronous collective is in flight");
+            scene_put_text(l.s, ROLE_LEGEND, 0, y + CELL_H, ALIGN_LEFT, "          = computing while an asynchronous collective is in flight");
     } else {
         double x = 0;
         add_key(&l, &x, y, ROLE_TILE, "computing, in the device's colour");
         add_key(&l, &x, y, ROLE_MOVE, "communicating");
         add_key(&l, &x, y, ROLE_FRAME, "waiting for others: a bubble");
         if (has_flights(t))
-            put(&l, ROLE_LEGEND, 0, y + 2 * CELL_H, ALIGN_LEFT,
+            scene_put_text(l.s, ROLE_LEGEND, 0, y + 2 * CELL_H, ALIGN_LEFT,
                 "a thin strip under a row: an asynchronous collective in flight");
         if (l.shifts.n > 0 && bubble_ticks(&l) > 0) {
             struct scene_item *b = scene_add(l.s, SCENE_BOX, ROLE_LEGEND);
@@ -304,7 +293,7 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
             b->w = 2 * CELL_W;
             b->h = CELL_H - 2;
             b->state = STATE_PADDING;
-            put(&l, ROLE_LEGEND, 3 * CELL_W, y + CELL_H, ALIGN_LEFT,
+            scene_put_text(l.s, ROLE_LEGEND, 3 * CELL_W, y + CELL_H, ALIGN_LEFT,
                 "computing on nothing: no microbatch is on the stage, a pipeline bubble");
         }
     }

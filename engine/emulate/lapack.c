@@ -329,29 +329,48 @@ static void run_matrix(const struct step *s, struct work *t, int64_t q, void *co
         ((int32_t *)out[s->nout - 1])[q] = info;
 }
 
-/* Every number of a batch entry's results depends on all of its operands. */
-static void mix_matrix(const struct step *s, int64_t q, void *const *out, const void *const *in)
+void lapack_mix(const struct step *s, const struct lapack_batch *b, int64_t q, uint64_t h, void *const *out,
+                const void *const *in)
 {
-    const struct lapack *p = s->p;
-    uint64_t h = (uint64_t)p->what + 5;
     for (uint32_t k = 0; k < s->nin; k++) {
-        bool whole = k == 2; /* trsm's alpha belongs to every matrix */
-        int64_t n = s->lin[k].bytes / (whole ? 1 : p->batch);
-        h = hash_bytes((const char *)in[k] + (whole ? 0 : q * n), (size_t)n, h);
+        int64_t n = s->lin[k].bytes / (k == b->shared ? 1 : b->n);
+        h = hash_bytes((const char *)in[k] + (k == b->shared ? 0 : q * n), (size_t)n, h);
     }
     for (uint32_t k = 0; k < s->nout; k++) {
-        int64_t n = s->lout[k].count / p->batch;
+        int64_t n = s->lout[k].count / b->n;
         for (int64_t i = 0; i < n; i++)
             if (is_ring(s->lout[k].elem))
                 store_mixed(s->lout[k].elem, out[k], q * n + i, h + k, (uint64_t)i);
             else
-                ((int32_t *)out[k])[q * n + i] = p->what == GETRF && k == 1 ? (int32_t)i + 1 : 0;
+                ((int32_t *)out[k])[q * n + i] = k == b->pivots ? (int32_t)i + 1 : 0;
     }
+}
+
+void lapack_poison(const struct step *s, const struct lapack_batch *b, uint8_t *const *pout, const uint8_t *const *pin)
+{
+    for (int64_t q = 0; q < b->n; q++) {
+        bool bad = false;
+        for (uint32_t k = 0; k < s->nin && !bad; k++) {
+            int64_t n = s->lin[k].count / (k == b->shared ? 1 : b->n);
+            bad = pin[k] && memchr(pin[k] + (k == b->shared ? 0 : q * n), 1, (size_t)n);
+        }
+        for (uint32_t k = 0; k < s->nout && bad; k++) {
+            int64_t n = s->lout[k].count / b->n;
+            memset(pout[k] + q * n, 1, (size_t)n);
+        }
+    }
+}
+
+/* trsm's alpha belongs to every matrix. */
+static struct lapack_batch batch_of(const struct lapack *p)
+{
+    return (struct lapack_batch){ p->batch, 2, p->what == GETRF ? 1 : UINT32_MAX };
 }
 
 static void run_lapack(const struct step *s, void *const *out, const void *const *in)
 {
     const struct lapack *p = s->p;
+    struct lapack_batch b = batch_of(p);
     struct arena tmp = { 0 };
     arena_open(&tmp);
     int64_t most = max_i64(max_i64(p->m, p->n), 1);
@@ -362,30 +381,18 @@ static void run_lapack(const struct step *s, void *const *out, const void *const
                       .pivots = ARENA_ARRAY(&tmp, int32_t, most) };
     for (int64_t q = 0; q < p->batch; q++)
         if (is_ring(s->lin[0].elem))
-            mix_matrix(s, q, out, in);
+            lapack_mix(s, &b, q, (uint64_t)p->what + 5, out, in);
         else
             run_matrix(s, &t, q, out, in);
     arena_close(&tmp);
 }
 
-/* A batch entry with a poisoned element is poisoned as a whole. */
 static void poison_lapack(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
                           const void *const *in)
 {
     (void)in;
-    const struct lapack *p = s->p;
-    for (int64_t q = 0; q < p->batch; q++) {
-        bool bad = false;
-        for (uint32_t k = 0; k < s->nin && !bad; k++) {
-            bool whole = k == 2;
-            int64_t n = s->lin[k].count / (whole ? 1 : p->batch);
-            bad = pin[k] && memchr(pin[k] + (whole ? 0 : q * n), 1, (size_t)n);
-        }
-        for (uint32_t k = 0; k < s->nout && bad; k++) {
-            int64_t n = s->lout[k].count / p->batch;
-            memset(pout[k] + q * n, 1, (size_t)n);
-        }
-    }
+    struct lapack_batch b = batch_of(s->p);
+    lapack_poison(s, &b, pout, pin);
 }
 
 /* "uplo = 76 : ui8": the letter; 0: not there. */

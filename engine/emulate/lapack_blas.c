@@ -349,52 +349,28 @@ static void run_matrix(const struct step *s, int64_t q, void *const *out, const 
     arena_close(&tmp);
 }
 
-/* Ring mode: every number depends on the whole batch entry; integers say that all went well. */
-static void mix_matrix(const struct step *s, int64_t q, void *const *out, const void *const *in)
+static struct lapack_batch batch_of(const struct lapack_call *p)
 {
-    const struct lapack_call *p = s->p;
-    uint64_t h = p->tag;
-    for (uint32_t k = 0; k < s->nin; k++) {
-        int64_t bytes = s->lin[k].bytes / p->batch;
-        h = hash_bytes((const char *)in[k] + q * bytes, (size_t)bytes, h);
-    }
-    for (uint32_t k = 0; k < s->nout; k++) {
-        int64_t n = s->lout[k].count / p->batch;
-        for (int64_t i = 0; i < n; i++)
-            if (is_ring(s->lout[k].elem))
-                store_mixed(s->lout[k].elem, out[k], q * n + i, h + k, (uint64_t)i);
-            else
-                ((int32_t *)out[k])[q * n + i] = p->what == GEQP3 ? (int32_t)i + 1 : 0;
-    }
+    return (struct lapack_batch){ p->batch, UINT32_MAX, p->what == GEQP3 ? 1 : UINT32_MAX };
 }
 
 static void run_call(const struct step *s, void *const *out, const void *const *in)
 {
     const struct lapack_call *p = s->p;
+    struct lapack_batch b = batch_of(p);
     for (int64_t q = 0; q < p->batch; q++)
         if (is_ring(s->lin[0].elem))
-            mix_matrix(s, q, out, in);
+            lapack_mix(s, &b, q, p->tag, out, in);
         else
             run_matrix(s, q, out, in);
 }
 
-/* A batch entry with a poisoned element is poisoned as a whole. */
 static void poison_call(const struct step *s, uint8_t *const *pout, const uint8_t *const *pin,
                         const void *const *in)
 {
     (void)in;
-    const struct lapack_call *p = s->p;
-    for (int64_t q = 0; q < p->batch; q++) {
-        bool bad = false;
-        for (uint32_t k = 0; k < s->nin; k++) {
-            int64_t n = s->lin[k].count / p->batch;
-            bad |= pin[k] && memchr(pin[k] + q * n, 1, (size_t)n);
-        }
-        for (uint32_t k = 0; k < s->nout && bad; k++) {
-            int64_t n = s->lout[k].count / p->batch;
-            memset(pout[k] + q * n, 1, (size_t)n);
-        }
-    }
+    struct lapack_batch b = batch_of(s->p);
+    lapack_poison(s, &b, pout, pin);
 }
 
 /* Elements of each result of one batch entry, as the routine fills them. False: other shapes. */

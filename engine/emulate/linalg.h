@@ -38,6 +38,18 @@ static inline void store(struct elem e, void *p, int64_t i, cplx v)
 
 /* The number beside a key in a custom call's backend_config, a letter mostly; 0: not there. lapack.c */
 int64_t lapack_letter(const struct lowering *l, const char *key);
+/* A call on a batch of matrices: how many; which operand all of them share, and which result numbers rows from 1
+ * (UINT32_MAX: none). */
+struct lapack_batch {
+    int64_t n;
+    uint32_t shared, pivots;
+};
+/* Ring mode: every number of entry q's results depends on all of its operands, and on h; integers say that all went
+ * well. */
+void lapack_mix(const struct step *s, const struct lapack_batch *b, int64_t q, uint64_t h, void *const *out,
+                const void *const *in);
+/* An entry with a poisoned element is poisoned as a whole. */
+void lapack_poison(const struct step *s, const struct lapack_batch *b, uint8_t *const *pout, const uint8_t *const *pin);
 /* lapack_blas.c: the routines that OpenBLAS brings. */
 bool lapack_call_known(const char *target);
 bool lower_lapack_call(struct lowering *l, const char *target);

@@ -145,7 +145,6 @@ static void check_params(struct check *v, comp_id c)
 
 /* ---- cycles ------------------------------------------------------------------------------------- */
 
-
 /* A node on the walk's path, and its next edge to follow. */
 struct step {
     uint32_t node, next;

@@ -208,14 +208,12 @@ static void run(struct spmd *s, bool first)
     arena_close(&c.tmp);
 }
 
-void cleanup_run(struct spmd *s, comp_id entry)
+void cleanup_run(struct spmd *s)
 {
-    (void)entry;
     run(s, false);
 }
 
-void cleanup_first(struct spmd *s, comp_id entry)
+void cleanup_first(struct spmd *s)
 {
-    (void)entry;
     run(s, true);
 }

@@ -113,6 +113,27 @@ void full_reason(struct full *f, instr_id i, const char *reason)
     f->s->info.v[i.i].note.reason = reason;
 }
 
+void full_relist(struct full *f, comp_id id)
+{
+    struct spmd *s = f->s;
+    const struct computation *c = comp_at(s->out, id);
+    bool *seen = ARENA_ARRAY(&f->tmp, bool, (int64_t)module_ninstrs(s->out) + 1);
+    VEC(instr_id) all = { 0 };
+    for (uint32_t k = 0; k < c->ninstrs; k++) {
+        seen[c->instrs[k].i] = true;
+        vec_push(&f->tmp, &all, c->instrs[k]);
+    }
+    for (int64_t k = 0; k < all.n; k++)
+        for (uint32_t j = 0; j < full_at(f, all.v[k])->noperands; j++) {
+            instr_id x = full_at(f, all.v[k])->operands[j];
+            if (!seen[x.i]) {
+                seen[x.i] = true;
+                vec_push(&f->tmp, &all, x);
+            }
+        }
+    comp_set_instrs(s->out, id, (uint32_t)all.n, all.v, c->root);
+}
+
 /* ---- reduce-scatter, S-225 --------------------------------------------------------------------------- */
 
 /* Dimension that n cuts, or -1: not exactly one. */
@@ -498,8 +519,7 @@ static void each(struct full *f, comp_id c, void (*fn)(struct full *, instr_id))
         comp_set_instrs(f->s->out, c, (uint32_t)f->list.n, f->list.v, (instr_id){ root });
 }
 
-/* Users of the program as it stands, counted once for all passes that find nothing to do. */
-static const struct users *users_now(struct spmd *s)
+const struct users *full_users(struct spmd *s)
 {
     if (!s->out_users) {
         struct users *u = ARENA_ARRAY(&s->arena, struct users, 1);
@@ -511,7 +531,7 @@ static const struct users *users_now(struct spmd *s)
 
 void full_each(struct spmd *s, void (*fn)(struct full *, instr_id))
 {
-    struct full f = { .s = s, .known = module_ninstrs(s->out), .users = users_now(s) };
+    struct full f = { .s = s, .known = module_ninstrs(s->out), .users = full_users(s) };
     uint32_t n;
     arena_open(&f.tmp);
     const comp_id *order = module_call_order(s->out, false, &f.tmp, &n);
@@ -544,11 +564,11 @@ const char *partition_pass_summary(enum partition_pass p)
     return passes[p].summary;
 }
 
-bool full_clean(struct spmd *s, comp_id entry)
+bool full_clean(struct spmd *s)
 {
     if (!s->changed)
         return false;
-    cleanup_run(s, entry);
+    cleanup_run(s);
     s->changed = false;
     s->out_users = NULL;
     return true;
@@ -563,7 +583,7 @@ static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
     case PASS_REASSOCIATE:
         for (int k = 0; k < 3; k++) { /* sums of sums */
             full_each(s, full_reassociate);
-            if (!full_clean(s, entry))
+            if (!full_clean(s))
                 break;
         }
         break;
@@ -582,7 +602,7 @@ static void run_pass(struct spmd *s, comp_id entry, enum partition_pass p)
         break;
     case PASS_FOLD:
         full_each(s, full_fold);
-        (void)full_clean(s, entry); /* users are counted anew, without what is dead */
+        (void)full_clean(s); /* users are counted anew, without what is dead */
         if (!s->opt->pass[PASS_REDUCE_SCATTER])
             break;
         full_each(s, scatter_instead); /* a slice over all digits of what was folded */
@@ -605,6 +625,6 @@ void full_passes(struct spmd *s, comp_id entry)
         if (!s->opt->pass[p])
             continue;
         run_pass(s, entry, (enum partition_pass)p);
-        (void)full_clean(s, entry);
+        (void)full_clean(s);
     }
 }

@@ -46,7 +46,11 @@ void full_reason(struct full *f, instr_id i, const char *reason);
 bool full_same_order(const struct spmd *s, struct tiling cut, int axis, struct tiling groups);
 
 /* Cleans up behind a pass that changed something; false: none did. */
-bool full_clean(struct spmd *s, comp_id entry);
+bool full_clean(struct spmd *s);
+/* Users of the program as it stands, counted once for all passes that find nothing to do. */
+const struct users *full_users(struct spmd *s);
+/* Lists all that a computation's nodes are made of: glue made now may have been left out before. */
+void full_relist(struct full *f, comp_id id);
 /* Calls fn for every instruction of every computation, callees first. */
 void full_each(struct spmd *s, void (*fn)(struct full *, instr_id));
 

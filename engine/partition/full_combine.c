@@ -81,12 +81,9 @@ static void combine_in(struct combine *c, comp_id id)
 
 void full_combine(struct spmd *s, int64_t limit)
 {
-    struct full f = { .s = s, .known = module_ninstrs(s->out) };
-    struct users users;
+    struct full f = { .s = s, .known = module_ninstrs(s->out), .users = full_users(s) };
     uint32_t n;
     arena_open(&f.tmp);
-    users_make(s->out, &f.tmp, &users);
-    f.users = &users;
     struct combine c = { .f = &f, .limit = limit * (1 << 20) };
     c.level = ARENA_ARRAY(&f.tmp, int64_t, (int64_t)f.known + 1);
     const comp_id *order = module_call_order(s->out, false, &f.tmp, &n);

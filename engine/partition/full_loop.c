@@ -541,14 +541,11 @@ static int64_t callers_of(const struct spmd *s, comp_id c, const comp_id *order,
 
 static bool changes_one(struct spmd *s, bool hoist, struct map *seen)
 {
-    struct full f = { .s = s, .known = module_ninstrs(s->out) };
-    struct users users;
+    struct full f = { .s = s, .known = module_ninstrs(s->out), .users = full_users(s) };
     uint32_t n;
     bool changed = false;
     arena_open(&f.tmp);
     const comp_id *order = module_call_order(s->out, false, &f.tmp, &n);
-    users_make(s->out, &f.tmp, &users);
-    f.users = &users;
     for (uint32_t k = 0; !changed && k < n; k++) {
         const struct computation *c = comp_at(s->out, order[k]);
         for (uint32_t j = 0; !changed && j < c->ninstrs; j++) {
@@ -573,5 +570,5 @@ void full_loops(struct spmd *s, bool hoist)
     struct map seen;
     map_init(&seen, &s->arena);
     while (changes_one(s, hoist, &seen))
-        (void)full_clean(s, s->out->entry);
+        (void)full_clean(s);
 }

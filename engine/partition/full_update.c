@@ -445,34 +445,6 @@ static void rewrite(struct update *u, const instr_id *order, uint32_t n, const b
     s->comp = old;
 }
 
-/* Everything the root is made of: glue made now may have been left out before. */
-static void relist(struct update *u)
-{
-    struct full *f = u->f;
-    struct spmd *s = f->s;
-    const struct computation *c = comp_at(s->out, u->entry);
-    bool *seen = ARENA_ARRAY(&f->tmp, bool, (int64_t)module_ninstrs(s->out) + 1);
-    VEC(instr_id) all = { 0 };
-    for (uint32_t k = 0; k < c->ninstrs; k++) {
-        seen[c->instrs[k].i] = true;
-        vec_push(&f->tmp, &all, c->instrs[k]);
-    }
-    for (int64_t k = 0; k < f->list.n; k++)
-        if (!seen[f->list.v[k].i]) {
-            seen[f->list.v[k].i] = true;
-            vec_push(&f->tmp, &all, f->list.v[k]);
-        }
-    for (int64_t k = 0; k < all.n; k++)
-        for (uint32_t j = 0; j < at(u, all.v[k])->noperands; j++) {
-            instr_id x = at(u, all.v[k])->operands[j];
-            if (!seen[x.i]) {
-                seen[x.i] = true;
-                vec_push(&f->tmp, &all, x);
-            }
-        }
-    comp_set_instrs(s->out, u->entry, (uint32_t)all.n, all.v, c->root);
-}
-
 /* The cluster of one sum. true: rewritten. */
 static bool update_of(struct full *f, comp_id entry, instr_id sum, const instr_id *order, uint32_t n)
 {
@@ -505,7 +477,7 @@ static bool update_of(struct full *f, comp_id entry, instr_id sum, const instr_i
     if (u.ngathered > u.nsums)
         return false;
     rewrite(&u, order, n, kept);
-    relist(&u);
+    full_relist(f, entry);
     return true;
 }
 
@@ -525,14 +497,11 @@ static bool in_a_row(struct full *f, instr_id sum)
 
 static bool one_update(struct spmd *s, comp_id entry)
 {
-    struct full f = { .s = s, .known = module_ninstrs(s->out), .comp = entry };
-    struct users users;
+    struct full f = { .s = s, .known = module_ninstrs(s->out), .comp = entry, .users = full_users(s) };
     uint32_t n;
     bool changed = false;
     arena_open(&f.tmp);
-    users_make(s->out, &f.tmp, &users);
-    f.users = &users;
-    const instr_id *order = comp_post_order(s->out, entry, &users, &f.tmp, &n);
+    const instr_id *order = comp_post_order(s->out, entry, f.users, &f.tmp, &n);
     for (uint32_t k = 0; !changed && k < n; k++)
         if (full_is_sum(&f, order[k]))
             changed = in_a_row(&f, order[k]) || update_of(&f, entry, order[k], order, n);
@@ -545,5 +514,5 @@ void full_weight_update(struct spmd *s, comp_id entry)
     if (s->out->replica_count > 1)
         return;
     while (one_update(s, entry))
-        (void)full_clean(s, entry);
+        (void)full_clean(s);
 }

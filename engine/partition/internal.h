@@ -284,8 +284,8 @@ bool spmd_error(struct spmd *s, instr_id source, const char *fmt, ...) PRINTF_LI
 bool attr_same(const struct attr *a, const struct attr *b);
 struct attr attr_own(struct arena *m, struct attr a); /* with all that it points to; computations' ids stay */
 uint64_t attr_hash(const struct attr *a);
-void cleanup_run(struct spmd *s, comp_id entry);             /* S-118, cleanup.c */
-void cleanup_first(struct spmd *s, comp_id entry); /* the same, of a module as partitioned: store.h */
+void cleanup_run(struct spmd *s);                            /* S-118, cleanup.c */
+void cleanup_first(struct spmd *s);                          /* the same, of a module as partitioned: store.h */
 void rewrite_patterns(struct spmd *s);                       /* S-120..S-122, rewrite.c */
 void windowed_motion(struct spmd *s);                        /* S-191, S-192, windowed_motion.c */
 bool program_finish(struct spmd *s, comp_id entry);          /* renumber into the final module */

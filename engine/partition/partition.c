@@ -479,36 +479,38 @@ static bool has_replicated_leaf(const struct spmd *s, sharding_id sh)
 }
 
 /* The program is one for all devices: what is unknown is whole on each, and so is what propagation
- * without spmd leaves with some of them (P-125). */
-static sharding_id for_all(const struct spmd *s, sharding_id leaf)
+ * without spmd leaves with some of them, or split along a dimension that the array has not (P-125). */
+static sharding_id for_all(const struct spmd *s, const struct shape *sh, sharding_id leaf)
 {
-    enum sharding_kind kind = sharding_get(s->sh, leaf)->kind;
-    bool some = kind == SHARDING_TILED && sharding_total(s->sh, leaf) != s->prog->num_partitions;
-    return some || kind == SHARDING_UNKNOWN || kind == SHARDING_NONE ? sharding_replicated(s->sh) : leaf;
+    const struct sharding *x = sharding_get(s->sh, leaf);
+    bool odd = x->kind == SHARDING_TILED && (sharding_total(s->sh, leaf) != s->prog->num_partitions ||
+                                             (sh->kind == SHAPE_ARRAY && x->data_rank != sh->rank));
+    return odd || x->kind == SHARDING_UNKNOWN || x->kind == SHARDING_NONE ? sharding_replicated(s->sh) : leaf;
 }
 
 /* One sharding a leaf for tuples, one alone otherwise. */
-static sharding_id shaped(struct spmd *s, const struct shape *sh, sharding_id given)
+static sharding_id shaped(struct spmd *s, shape_id shape, sharding_id given)
 {
     const struct sharding *x = sharding_get(s->sh, given);
-    sharding_id whole = sharding_replicated(s->sh);
-    if (x->kind != SHARDING_TUPLE) {
-        given = for_all(s, given);
-        x = sharding_get(s->sh, given);
+    const struct shape *sh = shape_get(s->ir, shape);
+    if (sh->kind != SHAPE_TUPLE) {
+        if (x->kind == SHARDING_TUPLE)
+            given = x->nelems ? x->elems[0] : sharding_replicated(s->sh);
+        return for_all(s, sh, given);
     }
-    if (sh->kind != SHAPE_TUPLE)
-        return x->kind == SHARDING_TUPLE ? (x->nelems ? for_all(s, x->elems[0]) : whole) : given;
     if (x->kind != SHARDING_TUPLE)
-        return sharding_tuple_of(s->sh, sh->nleaves, given);
-    bool same = true;
-    for (int64_t i = 0; i < x->nelems; i++)
-        same = same && for_all(s, x->elems[i]).i == x->elems[i].i;
-    if (same)
-        return given;
-    sharding_id *leaves = ARENA_ARRAY(&s->arena, sharding_id, x->nelems);
-    for (int64_t i = 0; i < x->nelems; i++)
-        leaves[i] = for_all(s, x->elems[i]);
-    return sharding_tuple(s->sh, x->nelems, leaves);
+        return sharding_tuple_of(s->sh, sh->nleaves, for_all(s, sh, given));
+    sharding_id *leaves = NULL; /* most stay as they are */
+    for (int64_t i = 0; i < x->nelems; i++) {
+        const struct shape *leaf = i < sh->nleaves ? shape_get(s->ir, shape_leaf(s->ir, shape, i)) : sh;
+        sharding_id y = for_all(s, leaf, x->elems[i]);
+        if (y.i == x->elems[i].i)
+            continue;
+        if (!leaves)
+            leaves = arena_copy(&s->arena, x->elems, x->nelems, sizeof *leaves);
+        leaves[i] = y;
+    }
+    return leaves ? sharding_tuple(s->sh, x->nelems, leaves) : given;
 }
 
 static bool has_partitioner(const struct spmd *s, const struct instr *in)
@@ -544,7 +546,7 @@ static bool preprocess(struct spmd *s)
         if (!given.i && op == OP_RNG)
             given = sharding_maximal(s->sh, 0);
         /* An outfeed has one for each leaf that it sends, and one for its token. */
-        s->shardings[i] = op == OP_OUTFEED && given.i ? given : shaped(s, sh, given);
+        s->shardings[i] = op == OP_OUTFEED && given.i ? given : shaped(s, in->shape, given);
     }
     return true;
 }
@@ -602,7 +604,7 @@ static bool run(struct spmd *s)
     s->out->entry = entry;
     comp_at(s->out, entry)->entry = true;
     s->prog->made_nodes = module_ninstrs(s->out) - s->prog->reused_nodes;
-    cleanup_first(s, entry);
+    cleanup_first(s);
     windowed_motion(s);
     if (s->opt->full)
         full_passes(s, entry);

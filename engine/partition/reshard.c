@@ -514,26 +514,12 @@ static bool move_replication(struct spmd *s, struct pval v, sharding_id target, 
     return false;
 }
 
-static int64_t cells_of(const struct spmd *s, sharding_id id)
-{
-    const struct sharding *g = sharding_get(s->sh, id);
-    int64_t n = 1;
-    for (int a = 0; a < g->tiles.naxes; a++)
-        n *= g->tiles.dims[a];
-    return n;
-}
-
 /* S-91 */
 static bool inside_equal_dims(struct spmd *s, struct pval v, sharding_id target, struct pval *out)
 {
     const struct shape *base = base_shape(s, v), *local = node_shape(s, v.local);
     int dims[RANK_ROOM], n = 0;
     int64_t inner[RANK_ROOM];
-    /* P-125 without spmd leaves shardings of some of the devices, or of a dimension too many: no group of theirs
-     * comes closer to the target. */
-    if (sharding_data_rank(s->sh, v.sharding) != base->rank || sharding_data_rank(s->sh, target) != base->rank ||
-        cells_of(s, v.sharding) != cells_of(s, target))
-        return false;
     memcpy(inner, base->dims, (size_t)base->rank * sizeof *inner);
     for (int d = 0; d < base->rank; d++) {
         int64_t t = sharding_tile(s->sh, v.sharding, d);

@@ -154,29 +154,6 @@ static void take_in(struct motion *m, instr_id tuple)
         m->inside[m->small.v[k].i] = emit_gte(m->f.s, tuple, k);
 }
 
-/* All that a computation's nodes are made of is in its list. */
-static void relist(struct motion *m, comp_id id)
-{
-    struct full *f = &m->f;
-    struct spmd *s = f->s;
-    const struct computation *c = comp_at(s->out, id);
-    bool *seen = ARENA_ARRAY(&f->tmp, bool, (int64_t)module_ninstrs(s->out) + 1);
-    instr_list all = { 0 };
-    for (uint32_t k = 0; k < c->ninstrs; k++) {
-        seen[c->instrs[k].i] = true;
-        vec_push(&f->tmp, &all, c->instrs[k]);
-    }
-    for (int64_t k = 0; k < all.n; k++)
-        for (uint32_t j = 0; j < at(m, all.v[k])->noperands; j++) {
-            instr_id x = at(m, all.v[k])->operands[j];
-            if (!seen[x.i]) {
-                seen[x.i] = true;
-                vec_push(&f->tmp, &all, x);
-            }
-        }
-    comp_set_instrs(s->out, id, (uint32_t)all.n, all.v, c->root);
-}
-
 /* The node of the body that takes element e; none: nothing does. */
 static instr_id taken(const struct motion *m, int e)
 {
@@ -563,8 +540,8 @@ static bool move_into(struct spmd *s, const struct windowed_loop *w, const struc
         operand ? "made in the loop that needs it (S-191)" : "reduced in the loop that makes it (S-192)";
     bool moved = open_motion(&m, w->loop) && (operand ? move_operand(&m, w->cut) : move_users(&m));
     if (moved) {
-        relist(&m, m.outside);
-        relist(&m, m.body);
+        full_relist(&m.f, m.outside);
+        full_relist(&m.f, m.body);
     }
     arena_close(&m.f.tmp);
     s->comp = old;
@@ -586,7 +563,7 @@ void windowed_motion(struct spmd *s)
             continue;
         arena_close(&tmp);
         users = NULL;
-        cleanup_run(s, s->out->entry);
+        cleanup_run(s);
     }
     if (users)
         arena_close(&tmp);

@@ -94,12 +94,12 @@ static inline uint32_t before_again(struct prop_writes s, uint64_t key, uint32_t
     return k;
 }
 
-/* Lists without duplicates; one is in the making at a time. */
 static inline uint64_t last_key(struct prop_writes s)
 {
     return s.n ? key_of(s.v[s.n - 1].time) : 0;
 }
 
+/* Lists without duplicates; one is in the making at a time. */
 void inc_list_open(struct inc *c, struct id_list *l);
 void inc_list_add(struct inc *c, struct id_list *l, instr_id i);
 /* P-81 goes through it. */
@@ -135,7 +135,7 @@ void inc_take_log(struct inc *c, struct id_list *l, uint64_t from_key, uint64_t 
  * that differ where nothing else does; NULL: all. */
 void inc_examine_readers(struct inc *c, instr_id i, uint64_t key, const bool *leaves);
 
-/* Tuples of thousands of operands, of which an edit reaches a few. tuple.c: the leaves in which the log differs from
+/* Tuples of thousands of operands, of which an edit reaches a few (increment_tuple.c): the leaves in which the log differs from
  * i's writes [from, to) of the new history; NULL: any. */
 const bool *inc_changed_leaves(struct inc *c, instr_id i, uint32_t from, uint32_t to);
 /* The forward visit of such a tuple, which occurs in both histories: true: the log has what it writes now. */

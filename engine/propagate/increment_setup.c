@@ -39,12 +39,12 @@ static void find_callers(struct pass *p)
     p->callers_first = first;
 }
 
-/* Pages that are touched where edits reach; the rest costs nothing. */
 static size_t round_table(size_t bytes)
 {
     return (bytes + 63) & ~(size_t)63;
 }
 
+/* Pages that are touched where edits reach; the rest costs nothing. */
 static bool tables_alloc(const struct pass *p, struct inc_tables *t)
 {
     size_t words = round_table(((size_t)p->n + 1) * sizeof(uint32_t)), bits = ((size_t)p->nslots / 64 + 1) * sizeof(uint64_t);
