@@ -110,20 +110,25 @@ check "the other half, and no journal after quit" to_the_end
 
 # On a narrow terminal lines are broken between words, not where the screen ends: tmux joins the latter
 # again, so that a line longer than the screen is one that the shell left too long.
-narrow() {
-    tm new-session -d -x 64 -y 50 "exec $gspmd -n models/mlp.json" && shown "gspmd mlp>" || return 1
-    tm set-option -g history-limit 2000
-    tm send-keys -l "set pager=off; mesh data=2 model=4; shard w1 [_,model]" && tm send-keys Enter
-    for line in "show --all" comms "why h" memory cost "blame y" program "help shard" "explain remat" set; do
-        tm send-keys -l "$line; echo that was $line" && tm send-keys Enter
-        shown "that was" || return 1
-    done
-    tm send-keys -l "echo all-is-shown" && tm send-keys Enter
+# Each command is typed at a prompt that waits: what is typed ahead the terminal itself would echo into lines.
+at_prompt() { # a line that must have been shown
     n=0
-    until tm capture-pane -p -J | grep -q '^all-is-shown'; do
+    until tm capture-pane -p -J | grep -q "^$1" &&
+        tm capture-pane -p -J | sed '/^ *$/d' | tail -1 | grep -q '^gspmd mlp[^>]*> *$'; do
         n=$((n + 1))
         [ $n -lt 300 ] || return 1
         sleep 0.1
+    done
+}
+narrow() {
+    tm new-session -d -x 64 -y 50 "exec $gspmd -n models/mlp.json" && at_prompt models/mlp.json || return 1
+    tm set-option -g history-limit 2000
+    k=0
+    for line in "set pager=off; mesh data=2 model=4; shard w1 [_,model]" "show --all" comms "why h" memory cost "blame y" \
+        program "help shard" "explain remat" set; do
+        k=$((k + 1))
+        tm send-keys -l "$line; echo mark-$k" && tm send-keys Enter
+        at_prompt "mark-$k" || return 1
     done
     tm capture-pane -p -J -S - | grep -v '^gspmd mlp' | sed 's/ *$//' >"$tmp/screen"
     tm send-keys -l "quit" && tm send-keys Enter
