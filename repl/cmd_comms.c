@@ -350,38 +350,44 @@ void table_collectives(struct call *c, const struct module *m, const struct prog
 static void warn_fallbacks(struct call *c, const struct program *p)
 {
     const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
-    int64_t fallbacks = 0, whole = 0, computed = 0;
+    int64_t fallbacks = 0, whole = 0, computed = 0, n;
     const struct remat_note *first = NULL, *first_whole = NULL, *first_computed = NULL;
-    for (int64_t k = 0; p && k < p->nremats; k++) {
-        if (p->remats[k].fallback) {
+    const struct remat_note *remats = program_remats(p, &n);
+    const char *ours = "";
+    if (p->nxla_remats)
+        ours = p->nremats ? arena_printf(&c->arena, ", by XLA (here %" PRId64 "; set no_rule=xla shows its program)",
+                                         p->nremats)
+                          : ", by XLA, not here (set no_rule=xla shows its program)";
+    for (int64_t k = 0; k < n; k++) {
+        if (remats[k].fallback) {
             fallbacks++;
-            first = first ? first : &p->remats[k];
-        } else if (p->remats[k].operation) {
+            first = first ? first : &remats[k];
+        } else if (remats[k].operation) {
             computed++;
-            first_computed = first_computed ? first_computed : &p->remats[k];
+            first_computed = first_computed ? first_computed : &remats[k];
         } else {
             whole++;
-            first_whole = first_whole ? first_whole : &p->remats[k];
+            first_whole = first_whole ? first_whole : &remats[k];
         }
     }
     if (fallbacks)
         diag_warn(
             c->d, NULL, (struct span){ 0, 0 },
             "%" PRId64
-            " instruction%s replicated, computed, sliced (%s, for one%s%s): doctor lists them",
+            " instruction%s replicated, computed, sliced (%s, for one%s%s)%s: doctor lists them",
             fallbacks, fallbacks == 1 ? "" : "s", working_label(c, prop->graph, first->source),
-            first->reason ? ": " : "", first->reason ? first->reason : "");
+            first->reason ? ": " : "", first->reason ? first->reason : "", ours);
     if (computed)
         diag_warn(c->d, NULL, (struct span){ 0, 0 },
-                  "%s computed whole on every device, as XLA does (%s, for one: %s): doctor lists them",
-                  counted(&c->arena, computed, "instruction"), working_label(c, prop->graph, first_computed->source),
-                  first_computed->reason);
+                  "%s computed whole on every device%s (%s, for one: %s): doctor lists them",
+                  counted(&c->arena, computed, "instruction"), *ours ? ours : ", as XLA does",
+                  working_label(c, prop->graph, first_computed->source), first_computed->reason);
     if (whole)
         diag_warn(c->d, NULL, (struct span){ 0, 0 },
                   "%" PRId64 " array%s made whole on every device to change the sharding (%s, from "
-                             "%s to %s): reshard %s tells more",
+                             "%s to %s)%s: reshard %s tells more",
                   whole, whole == 1 ? "" : "s", working_label(c, prop->graph, first_whole->source),
-                  spelled(c, first_whole->from), spelled(c, first_whole->to),
+                  spelled(c, first_whole->from), spelled(c, first_whole->to), ours,
                   working_label(c, prop->graph, first_whole->source));
 }
 

@@ -102,19 +102,24 @@ static void say_remat_list(struct call *c, const struct program *p, const struct
                            enum remat_kind kind)
 {
     static const char *const fields[] = { "whole_arrays", "computed_whole", "fallbacks" };
-    static const char *const heads[] = { "made whole on every device to change the sharding:\n",
-                                         "computed whole on every device, as XLA does:\n",
-                                         "without a rule yet, replicated, computed, sliced:\n" };
-    int64_t n = 0, said = 0;
-    for (int64_t k = 0; k < p->nremats; k++)
-        n += kind_of(&p->remats[k]) == kind;
+    static const char *const heads[] = { "made whole on every device to change the sharding",
+                                         "computed whole on every device",
+                                         "without a rule yet, replicated, computed, sliced" };
+    const char *whose = p->nxla_remats           ? ", by XLA, not here (set no_rule=xla shows its program)"
+                        : kind == REMAT_OPERATION ? ", as XLA does"
+                                                  : "";
+    int64_t n = 0, said = 0, all;
+    const struct remat_note *remats = program_remats(p, &all);
+    for (int64_t k = 0; k < all; k++)
+        n += kind_of(&remats[k]) == kind;
     int64_t shown = call_rows(c, n);
     if (c->json)
         json_put_open(&c->js, fields[kind], '[');
     else if (n > 0)
-        out(c, "%s %s", counted(&c->arena, n, kind == REMAT_ARRAY ? "array" : "instruction"), heads[kind]);
-    for (int64_t k = 0; k < p->nremats && said < shown; k++) {
-        const struct remat_note *r = &p->remats[k];
+        out(c, "%s %s%s:\n", counted(&c->arena, n, kind == REMAT_ARRAY ? "array" : "instruction"),
+            heads[kind], whose);
+    for (int64_t k = 0; k < all && said < shown; k++) {
+        const struct remat_note *r = &remats[k];
         if (kind_of(r) != kind)
             continue;
         said++;

@@ -238,9 +238,11 @@ static int expect_no_remat(struct call *c, const struct wanted *w)
     const struct program *p = document_program(c->sh->doc, call_tick(c), c->d);
     if (!p)
         return call_failed(c);
-    return verdict(c, w, p->nremats == 0,
-                   arena_printf(&c->arena, "%s made whole (doctor names them)",
-                                counted(&c->arena, p->nremats, "array")));
+    int64_t n;
+    (void)program_remats(p, &n);
+    return verdict(c, w, n == 0,
+                   arena_printf(&c->arena, "%s made whole%s (doctor names them)",
+                                counted(&c->arena, n, "array"), p->nxla_remats ? " by XLA" : ""));
 }
 
 /* expect no KIND|AXIS|collectives|remat [> SIZE] */

@@ -359,8 +359,11 @@ static void say_remats(struct call *c, const struct program *p, instr_id loaded)
     const struct propagation *prop = document_propagation(c->sh->doc, NULL, NULL);
     if (c->json)
         json_put_open(&c->js, "whole_arrays", '[');
-    for (int64_t k = 0; k < p->nremats; k++) {
-        const struct remat_note *r = &p->remats[k];
+    int64_t n;
+    const struct remat_note *remats = program_remats(p, &n);
+    const char *whose = p->nxla_remats ? "XLA's program (no_rule=xla): " : "";
+    for (int64_t k = 0; k < n; k++) {
+        const struct remat_note *r = &remats[k];
         instr_id at = r->source.i ? prop->graph->origin[r->source.i].source : (instr_id){ 0 };
         if (at.i != loaded.i)
             continue;
@@ -373,7 +376,7 @@ static void say_remats(struct call *c, const struct program *p, instr_id loaded)
             json_put_string(&c->js, "to", r->to.i ? hlo_text(c, r->to) : NULL);
             json_put_bool(&c->js, "fallback", r->fallback);
         } else {
-            out(c, "%s: %s -> %s%s%s\n",
+            out(c, "%s%s: %s -> %s%s%s\n", whose,
                 r->fallback    ? "no rule yet: replicated, computed, sliced"
                 : r->operation ? "computed whole on every device"
                             : "the whole array is made on every device",

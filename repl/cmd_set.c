@@ -28,7 +28,7 @@ static const struct option_row rows[] = {
     { "to_output", FLAGS, NULL, OPT(to_output), false, "outputs may get shardings: header, true, false, or a list" },
     { "to_parameters", FLAGS, NULL, OPT(to_parameters), false, "parameters may get shardings: header, true, false, or a list" },
     { "partitioner", WORDS, "xla best", PART(best), false, "best: plans of fewest bytes, never more than XLA's" },
-    { "no_rule", WORDS, "xla best", PART(best_no_rule), false, "where XLA has no rule and makes arrays whole: as XLA, or best's plan" },
+    { "no_rule", WORDS, "auto xla best", PART(no_rule), false, "where XLA has no rule and makes arrays whole: as XLA, or best's plan; auto: best, XLA's with passes=spmd" },
     { "passes", WORDS, "full spmd", PART(full), false, "spmd: the program as it leaves spmd-partitioning" },
     { "windowed_einsum_mib", INTEGER, NULL, PART(windowed_einsum_mib), false, "operands of more MiB are multiplied in windowed loops" },
     { "windowed_einsum_bytes", INTEGER, NULL, PART(windowed_total_bytes), false, "or when both operands together have as many bytes; 0: not so" },
@@ -115,8 +115,6 @@ static int word_index(struct call *c, struct options *o, const struct option_row
         return document_propagation_none(c->sh->doc);
     if (!strcmp(r->name, "partitioner"))
         return o->partition.best;
-    if (!strcmp(r->name, "no_rule"))
-        return o->partition.best_no_rule;
     if (!strcmp(r->name, "passes"))
         return !o->partition.full;
     int at = *(int *)field(c, o, r);
@@ -130,8 +128,6 @@ static void set_word(struct call *c, struct options *o, const struct option_row 
         o->propagation_set = true;
     } else if (!strcmp(r->name, "partitioner")) {
         o->partition.best = index;
-    } else if (!strcmp(r->name, "no_rule")) {
-        o->partition.best_no_rule = index;
     } else if (!strcmp(r->name, "passes")) {
         o->partition.full = !index;
     } else {

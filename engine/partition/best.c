@@ -244,7 +244,7 @@ static bool leave_to_xla(const struct module *m, const struct users *users, cons
 
 enum { ROUNDS = 4 };
 
-/* no_rule=best decides where XLA's program has arrays made whole for want of a rule (S-74, S-127), and
+/* no_rule decides where XLA's program has arrays made whole for want of a rule (S-74, S-127), and
  * for convolutions in groups and FFTs, of which XLA knows few tilings (S-202, S-167). false: nowhere. */
 static bool leave_rules_to_xla(const struct propagation *p, const struct program *xla, bool *plain)
 {
@@ -265,11 +265,27 @@ static bool leave_rules_to_xla(const struct propagation *p, const struct program
     return some;
 }
 
+/* What XLA's program makes whole is kept by the one that takes its place. */
+static void keep_remats(struct program *q, const struct program *old)
+{
+    const struct remat_note *list = program_remats(old, &q->nxla_remats);
+    q->xla_remats = arena_copy(&q->arena, list, q->nxla_remats, sizeof *list);
+    for (int64_t k = 0; k < q->nxla_remats; k++)
+        if (list[k].reason)
+            q->xla_remats[k].reason = arena_strdup(&q->arena, list[k].reason);
+}
+
+const struct remat_note *program_remats(const struct program *p, int64_t *n)
+{
+    *n = p->nxla_remats ? p->nxla_remats : p->nremats;
+    return p->nxla_remats ? p->xla_remats : p->remats;
+}
+
 struct program *best_program(const struct propagation *p, const struct partition_options *o,
                              struct tick *tick, struct diag *d)
 {
     struct partition_options xla = *o, other = *o;
-    xla.best = xla.best_no_rule = false;
+    xla.best = false;
     other.best = true;
     struct program *best = partition_as(p, &xla, NULL, tick, d);
     if (!best)
@@ -297,6 +313,8 @@ struct program *best_program(const struct propagation *p, const struct partition
         bool take = better(&v, &least);
         if (take)
             least = v;
+        if (take && !o->best && o->no_rule == NO_RULE_AUTO)
+            keep_remats(q, best);
         program_free(take ? best : q);
         if (take)
             best = q;

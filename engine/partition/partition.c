@@ -652,7 +652,8 @@ static void best_close(struct spmd *s)
 struct program *partition(const struct propagation *p, const struct partition_options *o,
                           struct tick *tick, struct diag *d)
 {
-    return o->best || o->best_no_rule ? best_program(p, o, tick, d) : partition_as(p, o, NULL, tick, d);
+    bool cheaper = o->best || o->no_rule == NO_RULE_BEST || (o->no_rule == NO_RULE_AUTO && o->full);
+    return cheaper ? best_program(p, o, tick, d) : partition_as(p, o, NULL, tick, d);
 }
 
 struct program *partition_as(const struct propagation *p, const struct partition_options *o,

@@ -19,6 +19,10 @@ enum partition_pass {
 const char *partition_pass_name(enum partition_pass p);
 const char *partition_pass_summary(enum partition_pass p);
 
+/* Where XLA has no rule and makes arrays whole (S-74, S-127): its way, or the cheapest plan. AUTO: the
+ * cheapest plan with passes=full; XLA's with passes=spmd, the program that is compared with XLA's. */
+enum no_rule { NO_RULE_AUTO, NO_RULE_XLA, NO_RULE_BEST };
+
 struct partition_options {
     int64_t num_partitions;
     int64_t replica_count;     /* 0 = 1 */
@@ -35,7 +39,7 @@ struct partition_options {
     bool weight_update;
     int64_t combine_mib;       /* 0: collectives are not combined */
     bool best;                 /* partitioner=best */
-    bool best_no_rule;         /* no_rule=best: that only where XLA has no rule and makes arrays whole */
+    enum no_rule no_rule;      /* that only where XLA has no rule */
     int gather_method, scatter_method;
     bool scratch;              /* nothing is taken from programs made before of the same working graph */
 };
@@ -82,11 +86,13 @@ struct program {
     int64_t nodes;              /* counters for tests */
     int64_t reused, reused_nodes; /* computations that were partitioned before, and were put in as they are */
     int64_t made_nodes;         /* by the partitioner itself, clean-up and later passes aside */
-    bool no_rule;               /* made with no_rule=best */
+    bool no_rule;               /* best only where XLA has no rule (option no_rule) */
     bool best;                  /* made with partitioner=best; then: */
     int64_t best_bytes, xla_bytes, xla_collectives; /* of this program, of XLA's */
     int64_t nbest;
     struct best_note *bests;
+    int64_t nxla_remats;        /* no_rule=auto that left XLA's program: what that one makes whole */
+    struct remat_note *xla_remats;
     struct arena arena;
 };
 
@@ -94,6 +100,10 @@ struct program {
 struct program *partition(const struct propagation *p, const struct partition_options *o,
                           struct tick *tick, struct diag *d) MUST_CHECK;
 void program_free(struct program *p);
+
+/* What XLA makes whole, *n places: this program's, or with no_rule=auto those of the program that it was
+ * preferred to. Users are warned of these: their XLA does so. */
+const struct remat_note *program_remats(const struct program *p, int64_t *n);
 
 /* ---- collectives of a module (ours, or a dump's) ---------------------------------------------- */
 

@@ -596,6 +596,7 @@ static bool make_move(struct document *doc, struct module *m, bool best, struct 
     struct partition_options po = doc->current->options.partition;
     po.num_partitions = document_devices(doc);
     po.best = best;
+    po.no_rule = NO_RULE_XLA;
     doc->move_program = partition(doc->move_prop, &po, NULL, d);
     return doc->move_program != NULL;
 }

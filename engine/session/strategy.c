@@ -61,7 +61,7 @@ void strategy_hash(const struct document *doc, struct strategy *s)
     h = mix(h, (uint64_t)p->combine_mib);
     h = mix(h, (uint64_t)(p->all_gather + 2 * p->bidirectional + 4 * p->unroll +
                           8 * p->halo_always_on_lhs + 16 * p->choose_faster_windowed_einsum +
-                          32 * p->full + 64 * p->best + 128 * p->best_no_rule));
+                          32 * p->full + 64 * p->best + 128 * (int)p->no_rule));
     h = mix(h, (uint64_t)p->gather_method);
     h = mix(h, (uint64_t)p->scatter_method);
     s->key = h;
@@ -104,6 +104,7 @@ void strategy_reset(struct document *doc, const struct strategy *from)
         s->options = from->options;
         s->meshes = from->meshes;
         s->nmeshes = from->nmeshes;
+        s->mesh_of_module = from->mesh_of_module;
         own_options(doc, &s->options);
     } else {
         options_default(&s->options);
@@ -215,6 +216,7 @@ bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *comman
     own_mesh(doc, &list[at]);
     s->meshes = list;
     s->nmeshes = at == n ? n + 1 : n;
+    s->mesh_of_module &= at > 0;
     bool ok = mesh_fits_module(doc, s, mesh, d) && reread_annotations(doc, s, d);
     if (ok)
         strategy_commit(doc, s);
@@ -381,6 +383,7 @@ bool edit_batch(struct document *doc, const struct edit_batch *b, const char *co
             own_mesh(doc, &list[k]);
         s->meshes = list;
         s->nmeshes = b->nmeshes;
+        s->mesh_of_module = false;
         ok = mesh_fits_module(doc, s, &list[0], d) && reread_annotations(doc, s, d);
     }
     ok = ok && put_annotations(doc, s, b->n, b->list, typed, d);

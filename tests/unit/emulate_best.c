@@ -23,6 +23,7 @@ static struct program *program_of(struct made *t, bool best, bool full)
     o.num_partitions = t->m->num_partitions;
     o.full = full;
     o.best = best;
+    o.no_rule = NO_RULE_XLA;
     return partition(t->p, &o, NULL, t->d);
 }
 
