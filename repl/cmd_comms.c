@@ -1,4 +1,5 @@
 /* comms: the collectives of the partitioned program. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "repl/commands.h"
@@ -6,8 +7,7 @@
 /* Permutes of more devices are told by their symbols, so that no answer grows with the mesh. */
 enum { MOST_LISTED_PAIRS = 4096 };
 
-/* ---- words for collectives
- * ----------------------------------------------------------------------------- */
+/* ---- words for collectives ------------------------------------------------------------------------- */
 
 const char *collective_axes(struct call *c, const struct collective *k, int *naxes,
                             const char **names)
@@ -225,12 +225,10 @@ const char *comms_summary(struct call *c, const struct collective *list, int64_t
                         nice_bytes(&c->arena, total));
 }
 
-/* ---- comms
- * -------------------------------------------------------------------------------------------- */
+/* ---- comms ----------------------------------------------------------------------------------------- */
 
-static const char *reducer_name(struct call *c, const struct module *m, instr_id i)
+static const char *reducer_name(const struct module *m, instr_id i)
 {
-    (void)c;
     comp_id comps[2];
     if (instr_called(m, i, comps, 2) < 1)
         return NULL;
@@ -258,7 +256,7 @@ static void json_collective(struct call *c, const struct module *m, const struct
         json_string(&c->js, shape_text(c, instr_at(m, in->operands[o])->shape));
     json_close(&c->js, ']');
     bool reduces = k->kind == OP_ALL_REDUCE || k->kind == OP_REDUCE_SCATTER;
-    json_put_string(&c->js, "op", reduces ? reducer_name(c, m, k->instr) : NULL);
+    json_put_string(&c->js, "op", reduces ? reducer_name(m, k->instr) : NULL);
     if (k->dimension >= 0)
         json_put_int(&c->js, "dimension", k->dimension);
     else
@@ -316,8 +314,8 @@ static struct axis_bytes *bytes_by_axes(struct call *c, const struct collective 
     return v.v;
 }
 
-void table_collectives(struct call *c, const struct module *m, const struct program *p,
-                       const struct collective *list, int64_t n)
+static struct table make_table(struct call *c, const struct module *m, const struct program *p,
+                               const struct collective *list, int64_t n)
 {
     static const char *const heads[] = { "collective", "name", "shape",   ">bytes", "over",
                                          "times",      "for",  "because", NULL };
@@ -343,7 +341,39 @@ void table_collectives(struct call *c, const struct module *m, const struct prog
         row[6] = served_label(c, p, x->instr, false);
         row[7] = p && p->notes ? p->notes[x->instr.i].reason : NULL;
     }
+    return t;
+}
+
+void table_collectives(struct call *c, const struct module *m, const struct program *p,
+                       const struct collective *list, int64_t n)
+{
+    struct table t = make_table(c, m, p, list, n);
     table_print(c, &t, true);
+}
+
+static int by_bytes(const void *x, const void *y)
+{
+    const struct collective *a = x, *b = y;
+    return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : a->instr.i < b->instr.i ? -1 : a->instr.i > b->instr.i;
+}
+
+/* In the program's order; where a screen does not hold all, those that send most. */
+static void print_list(struct call *c, const struct module *m, const struct program *p, const struct collective *list,
+                       int64_t n)
+{
+    int64_t shown = call_rows(c, n);
+    if (shown < n) {
+        struct collective *most = arena_copy(&c->arena, list, n, sizeof *list);
+        qsort(most, (size_t)n, sizeof *most, by_bytes);
+        list = most;
+    }
+    struct table t = make_table(c, m, p, list, shown);
+    if (shown < n && c->sh->interactive && table_has_long_rows(c, &t))
+        t.rows.n = shown = max_i64((shown - 4) / 2, 1); /* two lines each, and the head, and the sums */
+    table_print(c, &t, true);
+    if (shown < n)
+        out(c, "and %s of fewer bytes (--all shows all, in the program's order)\n",
+            counted(&c->arena, n - shown, "collective"));
 }
 
 /* Fall-backs are said wherever bytes are counted: those bytes are not what XLA would send. */
@@ -418,9 +448,7 @@ int cmd_comms(struct call *c)
         say_best(c, p);
         return STATUS_OK;
     }
-    int64_t shown = call_rows(c, n);
-    table_collectives(c, m, p, list, shown);
-    call_more(c, shown, n, "collectives");
+    print_list(c, m, p, list, n);
     out(c, "%s\n", comms_summary(c, list, n, total));
     if (naxes > 0) {
         struct str s = STR_IN(&c->arena);

@@ -196,16 +196,6 @@ int debug_step_command(struct call *c, int64_t n)
 
 /* ---- print --------------------------------------------------------------------------------------- */
 
-static const char *shape_words(struct call *c, const struct tensor *t)
-{
-    struct str s = STR_IN(&c->arena);
-    str_addf(&s, "%s[", dtype_name(t->dtype));
-    for (int d = 0; d < t->rank; d++)
-        str_addf(&s, "%s%" PRId64, d ? "," : "", t->dims[d]);
-    str_addc(&s, ']');
-    return str_text(&s);
-}
-
 /* Nested braces, at most `most` elements. */
 static const char *values(struct call *c, const struct tensor *t, int64_t most)
 {
@@ -242,12 +232,12 @@ static void print_leaf(struct call *c, int64_t device, const struct tensor *t)
     if (c->json) {
         json_open(&c->js, '{');
         json_put_int(&c->js, "device", device);
-        json_put_string(&c->js, "shape", shape_words(c, t));
+        json_put_string(&c->js, "shape", tensor_shape_text(c, t));
         json_put_string(&c->js, "value", values(c, t, most));
         json_close(&c->js, '}');
         return;
     }
-    out(c, "device %" PRId64 "  %s  %s\n", device, shape_words(c, t), values(c, t, most));
+    out(c, "device %" PRId64 "  %s  %s\n", device, tensor_shape_text(c, t), values(c, t, most));
 }
 
 static int64_t print_on(struct call *c, const struct program *p, instr_id i, int64_t device)

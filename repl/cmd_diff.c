@@ -5,8 +5,7 @@
 #include "repl/commands.h"
 #include "repl/compare.h"
 
-/* ---- shardings
- * ------------------------------------------------------------------------------------------- */
+/* ---- shardings ------------------------------------------------------------------------------------- */
 
 struct sharding_row {
     const char *name, *shape, *before, *after; /* before, after: as `set spelling` says */
@@ -119,8 +118,7 @@ static void print_shardings(struct call *c, const struct sharding_diff *d)
         out(c, "the same shardings\n");
 }
 
-/* ---- collectives
- * ----------------------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------------- */
 
 struct comm {
     const char *kind, *shape, *over, *serves, *layer; /* layer "": no scope */
@@ -364,8 +362,7 @@ static void diff_comms(struct call *c, const struct side *a, const struct side *
     print_totals(c, a, b);
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------------- */
 
 void diff_sides(struct call *c, const struct side *a, const struct side *b)
 {

@@ -143,8 +143,7 @@ static void say_remat_list(struct call *c, const struct program *p, const struct
     call_more(c, shown, n, "");
 }
 
-/* ---- axes against what there is to split
- * ---------------------------------------------------------------------- */
+/* ---- axes against what there is to split ----------------------------------------------------------- */
 
 static bool in_a_name(char ch)
 {
@@ -187,65 +186,84 @@ static int64_t splits_over(struct call *c, const struct propagation *p, const ch
 
 /* Sizes of parameters' dimensions that an axis does not divide, with who has them: heads and experts
  * are few, so they are where a mesh does not fit first. */
-static void say_axis_fit(struct call *c, const struct mesh_axis *axis)
-{
-    enum { FEW_SIZES = 6, FEW_NAMES = 4 };
-    const struct module *m = document_module(c->sh->doc);
-    const struct computation *entry = comp_at(m, m->entry);
+enum { FEW_SIZES = 6, FEW_NAMES = 4 };
+
+struct misfits {
+    int n;
     struct misfit {
         int64_t size, count;
         const char *who;
     } list[FEW_SIZES];
-    int n = 0;
-    int64_t whole = 0, fits = 0;
-    struct str none = STR_IN(&c->arena);
+    int64_t whole, fits; /* parameters of which it divides no dimension, and the others */
+    struct str names;    /* the first of `whole` */
+};
+
+static void add_misfit(struct call *c, struct misfits *f, int64_t size, instr_id param, int dim)
+{
+    int at = 0;
+    while (at < f->n && f->list[at].size != size)
+        at++;
+    if (at == FEW_SIZES)
+        return;
+    if (at == f->n)
+        f->list[f->n++] = (struct misfit){ size, 0, "" };
+    struct misfit *m = &f->list[at];
+    if (m->count++ < FEW_NAMES)
+        m->who = arena_printf(&c->arena, "%s%s%s dimension %d", m->who, m->who[0] ? ", " : "", tensor_name(c, param), dim);
+}
+
+static void find_misfits(struct call *c, int64_t axis_size, struct misfits *f)
+{
+    const struct module *m = document_module(c->sh->doc);
+    const struct computation *entry = comp_at(m, m->entry);
     for (uint32_t k = 0; k < entry->nparams; k++) {
-        const struct shape *s = shape_get(m->ir, instr_at(m, entry->params[k])->shape);
+        const struct shape *s = instr_shape(m, entry->params[k]);
         bool any = false;
         if (s->kind != SHAPE_ARRAY || s->rank < 2)
             continue;
         for (int d = 0; d < s->rank; d++) {
-            any |= s->dims[d] % axis->size == 0;
-            if (s->dims[d] % axis->size == 0 || s->dims[d] < 2)
-                continue;
-            int at = 0;
-            while (at < n && list[at].size != s->dims[d])
-                at++;
-            if (at == n && n < FEW_SIZES)
-                list[n++] = (struct misfit){ s->dims[d], 0, "" };
-            if (at == n)
-                continue;
-            if (list[at].count++ < FEW_NAMES)
-                list[at].who = arena_printf(&c->arena, "%s%s%s dimension %d", list[at].who,
-                                            list[at].who[0] ? ", " : "",
-                                            tensor_name(c, entry->params[k]), d);
+            bool divides = s->dims[d] % axis_size == 0;
+            any |= divides;
+            if (!divides && s->dims[d] > 1)
+                add_misfit(c, f, s->dims[d], entry->params[k], d);
         }
-        whole += !any;
-        fits += any;
-        if (!any && whole <= FEW_NAMES)
-            str_addf(&none, "%s%s", none.n ? ", " : "", tensor_name(c, entry->params[k]));
+        f->whole += !any;
+        f->fits += any;
+        if (!any && f->whole <= FEW_NAMES)
+            str_addf(&f->names, "%s%s", f->names.n ? ", " : "", tensor_name(c, entry->params[k]));
     }
-    for (int k = 0; k < n; k++) {
-        if (c->json) {
-            json_open(&c->js, '{');
-            json_put_string(&c->js, "axis", axis->name);
-            json_put_int(&c->js, "axis_size", axis->size);
-            json_put_int(&c->js, "size", list[k].size);
-            json_put_int(&c->js, "dimensions", list[k].count);
-            json_close(&c->js, '}');
-            continue;
-        }
-        out(c, "  %s=%" PRId64 " does not divide %" PRId64 ": %s%s\n", axis->name, axis->size,
-            list[k].size, list[k].who,
-            list[k].count > FEW_NAMES
-                ? arena_printf(&c->arena, " and %" PRId64 " more", list[k].count - FEW_NAMES)
-                : "");
+}
+
+static const char *and_more(struct call *c, int64_t n)
+{
+    return n > FEW_NAMES ? arena_printf(&c->arena, " and %" PRId64 " more", n - FEW_NAMES) : "";
+}
+
+static void json_misfit(struct json *j, const struct mesh_axis *axis, const struct misfit *m)
+{
+    json_open(j, '{');
+    json_put_string(j, "axis", axis->name);
+    json_put_int(j, "axis_size", axis->size);
+    json_put_int(j, "size", m->size);
+    json_put_int(j, "dimensions", m->count);
+    json_close(j, '}');
+}
+
+static void say_axis_fit(struct call *c, const struct mesh_axis *axis)
+{
+    struct misfits f = { .names = STR_IN(&c->arena) };
+    find_misfits(c, axis->size, &f);
+    for (int k = 0; k < f.n; k++) {
+        const struct misfit *m = &f.list[k];
+        if (c->json)
+            json_misfit(&c->js, axis, m);
+        else
+            out(c, "  %s=%" PRId64 " does not divide %" PRId64 ": %s%s\n", axis->name, axis->size, m->size, m->who,
+                and_more(c, m->count));
     }
-    if (!c->json && whole > 0 && fits > 0)
-        out(c, "  %s=%" PRId64 " divides no dimension of %s%s\n", axis->name, axis->size,
-            str_text(&none),
-            whole > FEW_NAMES ? arena_printf(&c->arena, " and %" PRId64 " more", whole - FEW_NAMES)
-                              : "");
+    if (!c->json && f.whole > 0 && f.fits > 0)
+        out(c, "  %s=%" PRId64 " divides no dimension of %s%s\n", axis->name, axis->size, str_text(&f.names),
+            and_more(c, f.whole));
 }
 
 static void say_axes(struct call *c, const struct propagation *p)
@@ -319,7 +337,9 @@ int cmd_doctor(struct call *c)
         else if (n > 0)
             out(c, "\n");
     }
-    if (!c->json && !c->out.n)
+    if (!c->json && document_devices(doc) <= 0)
+        out(c, "no devices to examine it for; try: mesh data=2 model=4\n");
+    else if (!c->json && !c->out.n)
         out(c, "nothing found: every size divides, no array is made whole, every operation has its "
                "rule\n");
     return STATUS_OK;

@@ -41,8 +41,7 @@ static int malformed(struct call *c, int k, const char *example)
     return STATUS_USAGE;
 }
 
-/* ---- amounts
- * ------------------------------------------------------------------------------------------- */
+/* ---- amounts --------------------------------------------------------------------------------------- */
 
 bool read_amount(const char *s, double *out_v)
 {
@@ -121,8 +120,7 @@ static bool read_limit(struct call *c, const struct wanted *w, int k, enum relat
     return true;
 }
 
-/* ---- collectives
- * ------------------------------------------------------------------------------------------ */
+/* ---- collectives ----------------------------------------------------------------------------------- */
 
 static bool selected(const struct wanted *w, instr_id i)
 {
@@ -269,8 +267,7 @@ static int expect_none(struct call *c, const struct wanted *w)
                            : "none");
 }
 
-/* ---- shardings
- * --------------------------------------------------------------------------------------------- */
+/* ---- shardings ------------------------------------------------------------------------------------- */
 
 /* The sharding of one tensor (a leaf of it) against the text behind the relation. */
 static int check_sharding(struct call *c, instr_id i, int64_t leaf, const struct span *text,
@@ -356,8 +353,7 @@ static int expect_verify(struct call *c, const struct wanted *w)
     return verdict(c, w, equal, equal ? "equal" : "a difference; verify tells where");
 }
 
-/* ---- unchanged
- * --------------------------------------------------------------------------------------------- */
+/* ---- unchanged ------------------------------------------------------------------------------------- */
 
 /* The first line that differs, for the message. */
 static const char *first_difference(struct call *c, const char *was, const char *is)
@@ -412,8 +408,7 @@ static int expect_unchanged(struct call *c, const struct wanted *w)
                                        first_difference(c, was, str_text(&now)), path));
 }
 
-/* ---- the command
- * ------------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------------- */
 
 /* Moves `for SEL` to the end of the words, wherever it stands. */
 static void selection_last(struct wanted *w, struct word *words)

@@ -9,8 +9,7 @@
 extern const struct embedded concepts[];
 extern const int nconcepts;
 
-/* ---- words
- * ------------------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------------- */
 
 /* "All Gather", "all_gather", "allgather": what stands in a file's first line, its names. */
 static bool same_word(const char *a, size_t n, const char *b)
@@ -79,8 +78,7 @@ static int explain_concept(struct call *c, const struct embedded *e)
     return STATUS_OK;
 }
 
-/* ---- what a log says
- * --------------------------------------------------------------------------------------- */
+/* ---- what a log says ------------------------------------------------------------------------------- */
 
 struct report {
     enum { FULL_REMAT, ALLOCATION } kind;
@@ -242,8 +240,7 @@ static void read_log(struct call *c, const char *text, size_t len, struct report
     }
 }
 
-/* ---- finding the instruction
- * ---------------------------------------------------------------------------------- */
+/* ---- finding the instruction ----------------------------------------------------------------------- */
 
 static size_t without_number(const char *s)
 {
@@ -287,8 +284,7 @@ static instr_id find_instruction(struct call *c, const struct report *r)
     return best;
 }
 
-/* ---- answers
- * ---------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------------- */
 
 /* What follows is printed by other commands: all that was said comes before it. */
 static void flush(struct call *c)
@@ -468,8 +464,7 @@ static int explain_log(struct call *c, const char *text, size_t n)
     return STATUS_OK;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------------- */
 
 static int explain_file(struct call *c, const char *path)
 {

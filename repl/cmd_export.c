@@ -113,9 +113,7 @@ int cmd_program(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- export
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- export ---------------------------------------------------------------------------------------- */
 
 static int written(struct call *c, const char *path, const struct str *s)
 {

@@ -17,8 +17,7 @@ struct piece {
     int64_t kept;
 };
 
-/* ---- what belongs to it
- * --------------------------------------------------------------------------------- */
+/* ---- what belongs to it ---------------------------------------------------------------------------- */
 
 static void mark_called(struct piece *p, comp_id root)
 {
@@ -73,8 +72,7 @@ static bool *outputs(struct piece *p)
     return out_of;
 }
 
-/* ---- its text
- * ------------------------------------------------------------------------------------------- */
+/* ---- its text -------------------------------------------------------------------------------------- */
 
 static void add_shape(struct piece *p, shape_id s, struct str *t)
 {
@@ -151,8 +149,7 @@ static void text_of(struct piece *p, struct str *t)
              str_text(&tuple), str_text(&sharding));
 }
 
-/* ---- does it still show it
- * ------------------------------------------------------------------------------ */
+/* ---- does it still show it ------------------------------------------------------------------------- */
 
 static int64_t count_kind(const struct collective *list, int64_t n, enum op_kind kind, int64_t bytes)
 {
@@ -201,8 +198,7 @@ static bool piece_text(struct call *c, const sharding_id *shardings, const char 
     return true;
 }
 
-/* ---- the command
- * ---------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------------- */
 
 static const sharding_id *final_shardings(struct call *c)
 {

@@ -77,7 +77,7 @@ static void no_such(struct call *c, const char *name)
     const char *former = diag_stage(c->d, "name");
     struct str safe = STR_IN(&c->arena);
     str_add_safe(&safe, name, strlen(name));
-    diag_error(c->d, c->src, call_span(c, 0), "no hardware named %s", str_text(&safe));
+    diag_error(c->d, c->src, call_span(c, 0), "no hardware is named '%s'", str_text(&safe));
     if (best)
         diag_hint(c->d, "hardware %s", best);
     else
@@ -138,7 +138,7 @@ static bool read_shape(struct call *c, const char *text)
 
 static void list(struct call *c)
 {
-    static const char *const heads[] = { "name", ">bf16 FLOP/s", ">memory", ">bandwidth", "links", "", NULL };
+    static const char *const heads[] = { "name", ">bf16 TFLOP/s", ">memory", ">bandwidth", "links", "", NULL };
     struct table t;
     table_init(&t, &c->arena, heads);
     if (c->json)
@@ -159,8 +159,8 @@ static void list(struct call *c)
         }
         const char **row = table_row(&t);
         row[0] = *k;
-        row[1] = arena_printf(&c->arena, "%.3ge12", h->bf16.value / 1e12);
-        row[2] = arena_printf(&c->arena, "%.3g GB", h->memory.value / 1e9);
+        row[1] = arena_printf(&c->arena, "%.4g", h->bf16.value / 1e12);
+        row[2] = nice_bytes(&c->arena, (int64_t)h->memory.value);
         row[3] = arena_printf(&c->arena, "%.4g GB/s", h->bandwidth.value / 1e9);
         row[4] = arena_printf(&c->arena, "%s %.3g GB/s", arena_strdup(&c->arena, h->level[0].name),
                               h->level[0].bandwidth.value / 1e9);

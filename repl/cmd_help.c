@@ -9,8 +9,7 @@
 static const char *const groups[] = { "model",    "strategy", "propagation", "partition", "numbers", "cost",
                                       "pictures", "reviews",  "scripts",     "help" };
 
-/* ---- help
- * ---------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------------ */
 
 static void help_command(struct call *c, const struct command *cmd)
 {
@@ -158,8 +157,7 @@ int cmd_quit(struct call *c)
     return (int)status;
 }
 
-/* ---- the man page
- * ---------------------------------------------------------------------------------------- */
+/* ---- the man page ---------------------------------------------------------------------------------- */
 
 /* roff: a backslash, a leading dot or quote, and hyphens that must stay hyphens. */
 static void roff(struct str *s, const char *text)
@@ -247,8 +245,7 @@ void print_man(struct str *s)
            ".SH ENVIRONMENT\nNO_COLOR, TERM, PAGER, XDG_CONFIG_HOME, XDG_STATE_HOME.\n");
 }
 
-/* ---- completion of other shells
- * ------------------------------------------------------------------------------ */
+/* ---- completion of other shells -------------------------------------------------------------------- */
 
 static const char *const cli_options[] = { "-c",
                                            "-C",

@@ -39,8 +39,7 @@ struct lesson {
     int problems; /* checking: what does not hold */
 };
 
-/* ---- showing
- * ---------------------------------------------------------------------------------------------- */
+/* ---- showing --------------------------------------------------------------------------------------- */
 
 static void show(struct lesson *l, const char *fmt, ...)
 {
@@ -90,8 +89,7 @@ static void run_shown(struct lesson *l, const char *text)
     call_run(l->c, "<lesson>", text, strlen(text));
 }
 
-/* ---- asking
- * ----------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------------- */
 
 static bool can_ask(const struct lesson *l)
 {
@@ -258,8 +256,7 @@ static void pose(struct lesson *l, struct question *q)
     }
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------- */
 
 static char *next_line(struct lesson *l)
 {
@@ -372,8 +369,7 @@ static void run_lesson(struct lesson *l)
     }
 }
 
-/* ---- the commands
- * ----------------------------------------------------------------------------------------- */
+/* ---- the commands ---------------------------------------------------------------------------------- */
 
 static const struct embedded *find_lesson(const char *name)
 {

@@ -4,8 +4,7 @@
 
 #include "repl/commands.h"
 
-/* ---- load
- * ----------------------------------------------------------------------------------------- */
+/* ---- load ------------------------------------------------------------------------------------------ */
 
 static void loaded(struct call *c)
 {
@@ -28,6 +27,8 @@ static void loaded(struct call *c)
     int64_t n = document_devices(c->sh->doc);
     if (n > 0)
         out(c, ", %s", counted(&c->arena, n, "device"));
+    if (document_mesh(c->sh->doc))
+        out(c, ", mesh %s", mesh_words(c, document_mesh(c->sh->doc)));
     if (document_is_partitioned(c->sh->doc))
         out(c, "; a partitioned program");
     else if (document_propagation_none(c->sh->doc))
@@ -80,8 +81,7 @@ int cmd_load(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- list
- * ------------------------------------------------------------------------------------------ */
+/* ---- list ------------------------------------------------------------------------------------------ */
 
 static void list_instr(struct call *c, struct table *t, instr_id i)
 {
@@ -187,8 +187,7 @@ int cmd_list(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- where
- * ----------------------------------------------------------------------------------------- */
+/* ---- where ----------------------------------------------------------------------------------------- */
 
 int cmd_where(struct call *c)
 {
@@ -234,8 +233,7 @@ int cmd_where(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- info
- * ------------------------------------------------------------------------------------------ */
+/* ---- info ------------------------------------------------------------------------------------------ */
 
 struct facts {
     int64_t ops[OP_COUNT];
@@ -424,9 +422,7 @@ static void info_devices(struct call *c)
     }
     out(c, "devices      %s", with_commas(&c->arena, n));
     if (mesh) {
-        struct str s = STR_IN(&c->arena);
-        mesh_print(document_ir(doc)->shardings, mesh, &s);
-        out(c, ", mesh %s", str_text(&s));
+        out(c, ", mesh %s%s", mesh_words(c, mesh), document_strategy(doc)->mesh_of_module ? ", as the module names it" : "");
     } else {
         out(c, m->num_partitions > 1 ? " (the header's num_partitions)"
                                      : " (by the module's shardings)");

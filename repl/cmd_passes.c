@@ -124,5 +124,5 @@ int cmd_passes(struct call *c)
     for (int k = 0; k < PASS_COUNT; k++)
         if (!strcmp(c->args[0].text, partition_pass_name((enum partition_pass)k)))
             return one_pass(c, k, call_option(c, "--program") != NULL);
-    return call_usage(c, 0, "no pass %s; passes lists them", c->args[0].text);
+    return call_usage(c, 0, "no pass is named '%s'; passes lists them", c->args[0].text);
 }

@@ -13,8 +13,7 @@ static bool ends_with(const char *s, const char *tail)
     return n > k && !strcmp(s + n - k, tail);
 }
 
-/* ---- asking other commands
- * ----------------------------------------------------------------------------------- */
+/* ---- asking other commands ------------------------------------------------------------------------- */
 
 /* Lets a command answer into the report. What fails says so there: a report is no place to hide it. */
 static void ask(struct call *c, struct blocks *b, const char *command)
@@ -74,8 +73,7 @@ static void section(struct call *c, struct blocks *b, const char *id, const char
         b->list.n = before; /* nothing to say */
 }
 
-/* ---- sections
- * --------------------------------------------------------------------------------------------- */
+/* ---- sections -------------------------------------------------------------------------------------- */
 
 /* The strategy as commands that make it again: also what the report ends with. */
 static const char *script_of(struct call *c)
@@ -195,14 +193,10 @@ static const char *title_of(struct call *c)
     str_add_safe(&s, base, strlen(base));
     int64_t n = document_devices(c->sh->doc);
     const struct mesh *m = document_mesh(c->sh->doc);
-    if (m) {
-        struct mesh plain = *m;
-        plain.name = "";
-        str_adds(&s, " on ");
-        mesh_print(document_ir(c->sh->doc)->shardings, &plain, &s);
-    } else if (n > 1) {
+    if (m)
+        str_addf(&s, " on %s", mesh_words(c, m));
+    else if (n > 1)
         str_addf(&s, " on %" PRId64 " devices", n);
-    }
     return str_text(&s);
 }
 

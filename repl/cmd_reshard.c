@@ -3,8 +3,7 @@
 
 #include "repl/commands.h"
 
-/* ---- reshard T
- * ------------------------------------------------------------------------------------------ */
+/* ---- reshard T ------------------------------------------------------------------------------------- */
 
 /* The steps that the program takes for T: nodes that reshard on its behalf, and their collectives.
  */
@@ -51,8 +50,7 @@ static const char *kinds_text(struct call *c, const struct collective *list, int
     return s.n ? str_text(&s) : "no collective";
 }
 
-/* ---- two plans
- * ------------------------------------------------------------------------------------------ */
+/* ---- two plans ------------------------------------------------------------------------------------- */
 
 /* How an array moves: as XLA does it, or with partitioner=best. Texts outlive the program. */
 struct route {
@@ -137,8 +135,7 @@ static void say_both(struct call *c, shape_id shape, sharding_id from, sharding_
         nice_bytes(&c->arena, x.bytes));
 }
 
-/* ---- reshard A -> B
- * ----------------------------------------------------------------------------------------- */
+/* ---- reshard A -> B -------------------------------------------------------------------------------- */
 
 static void say_move(struct call *c, sharding_id from, sharding_id to)
 {
@@ -209,7 +206,7 @@ static bool is_shape_word(const struct word *w)
 }
 
 /* `f32[8,16]` or a tensor in front of the shardings. */
-static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_id *current,
+static bool leading_shape(struct call *c, shape_id *shape, sharding_id *current,
                           int *first)
 {
     struct document *doc = c->sh->doc;
@@ -246,7 +243,6 @@ static bool leading_shape(struct call *c, int arrow, shape_id *shape, sharding_i
         *current = s->kind == SHARDING_TUPLE && leaf < s->nelems ? s->elems[leaf] : v.sharding;
     }
     *first = 1;
-    (void)arrow;
     return true;
 }
 
@@ -283,7 +279,7 @@ static bool trailing_shape(struct call *c, int arrow, shape_id *shape)
 int reshard_operands(struct call *c, int arrow, shape_id *shape, sharding_id *from, sharding_id *to)
 {
     int first;
-    if (!leading_shape(c, arrow, shape, from, &first) || !trailing_shape(c, arrow, shape))
+    if (!leading_shape(c, shape, from, &first) || !trailing_shape(c, arrow, shape))
         return call_failed(c);
     if (arrow + 1 >= c->n)
         return call_usage(c, arrow, "a sharding is missing behind ->");
@@ -327,8 +323,7 @@ static int reshard_between(struct call *c, int arrow)
     return status ? status : plan(c, shape, from, to);
 }
 
-/* ---- of the program
- * ------------------------------------------------------------------------------------------ */
+/* ---- of the program -------------------------------------------------------------------------------- */
 
 static void json_tensor(struct call *c, const struct program *p, const struct move *moves,
                         int64_t nmoves, const struct collective *mine, int64_t n)

@@ -14,8 +14,7 @@ void leaves_free(struct leaves *l)
     l->n = 0;
 }
 
-/* ---- inputs
- * ------------------------------------------------------------------------------------------ */
+/* ---- inputs ---------------------------------------------------------------------------------------- */
 
 static bool read_leaf(struct call *c, const char *folder, int64_t k, const struct shape *s,
                       struct tensor *out_t, bool *found)
@@ -115,18 +114,7 @@ bool run_inputs(struct call *c, const struct module *m, const shape_id *params, 
     return true;
 }
 
-/* ---- outputs
- * ------------------------------------------------------------------------------------------ */
-
-static const char *tensor_shape(struct call *c, const struct tensor *t)
-{
-    struct str s = STR_IN(&c->arena);
-    str_addf(&s, "%s[", dtype_name(t->dtype));
-    for (int d = 0; d < t->rank; d++)
-        str_addf(&s, "%s%" PRId64, d ? "," : "", t->dims[d]);
-    str_addc(&s, ']');
-    return str_text(&s);
-}
+/* ---- outputs --------------------------------------------------------------------------------------- */
 
 /* Types that NumPy has no name for are raw bytes there; types.json says what they are. */
 static bool is_foreign(enum dtype t)
@@ -162,9 +150,7 @@ static bool write_outputs(struct call *c, const char *folder, const struct tenso
     return true;
 }
 
-/* ---- run
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- run ------------------------------------------------------------------------------------------- */
 
 struct run_options run_options_of(struct call *c, int64_t n)
 {
@@ -227,7 +213,7 @@ static void say_results(struct call *c, const struct leaves *outputs, int64_t de
         for (int64_t k = 0; k < outputs->n; k++) {
             json_open(&c->js, '{');
             json_put_int(&c->js, "index", k);
-            json_put_string(&c->js, "shape", tensor_shape(c, &outputs->v[k]));
+            json_put_string(&c->js, "shape", tensor_shape_text(c, &outputs->v[k]));
             json_close(&c->js, '}');
         }
         json_close(&c->js, ']');
@@ -238,7 +224,7 @@ static void say_results(struct call *c, const struct leaves *outputs, int64_t de
         folder ? folder : "");
     int64_t shown = min_i64(outputs->n, 8);
     for (int64_t k = 0; k < shown; k++)
-        out(c, "  %" PRId64 "  %s\n", k, tensor_shape(c, &outputs->v[k]));
+        out(c, "  %" PRId64 "  %s\n", k, tensor_shape_text(c, &outputs->v[k]));
     if (shown < outputs->n)
         out(c, "  and %" PRId64 " more\n", outputs->n - shown);
 }

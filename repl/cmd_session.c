@@ -20,14 +20,9 @@ static const char *word_of(struct call *c, const char *name)
 static void mesh_commands(struct call *c, const struct strategy *s, struct str *t)
 {
     for (int k = 0; k < s->nmeshes; k++) {
-        struct mesh plain = s->meshes[k];
-        if (plain.naxes == 0)
-            continue;
-        plain.name = "";
-        const char *name = s->meshes[k].name;
-        str_addf(t, "mesh %s%s%s", name[0] ? "@" : "", name, name[0] ? " " : "");
-        mesh_print(document_ir(c->sh->doc)->shardings, &plain, t);
-        str_addc(t, '\n');
+        const struct mesh *m = &s->meshes[k];
+        if (m->naxes > 0)
+            str_addf(t, "mesh %s%s%s%s\n", m->name[0] ? "@" : "", m->name, m->name[0] ? " " : "", mesh_words(c, m));
     }
 }
 

@@ -87,8 +87,6 @@ static const struct option_row *find_row(const char *name)
     return NULL;
 }
 
-int option_count(void);
-const char *option_name(int k);
 int option_count(void)
 {
     return (int)COUNTOF(rows);

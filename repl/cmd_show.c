@@ -24,8 +24,7 @@ static const char *site_name(struct call *c, const struct propagation *p, uint32
     return name_text(m->ir, instr_at(m, p->graph->sites[site].call)->name);
 }
 
-/* ---- JSON
- * ------------------------------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------------------------------ */
 
 static void json_head(struct call *c)
 {
@@ -64,8 +63,7 @@ static void json_leaf_origins(struct call *c, const struct tensor_view *v)
     json_close(&c->js, ']');
 }
 
-static void json_row(struct call *c, const struct propagation *p, const struct tensor_view *v,
-                     uint32_t k)
+static void json_row(struct call *c, const struct propagation *p, const struct tensor_view *v)
 {
     const struct module *m = document_module(c->sh->doc);
     const struct instr *in = instr_at(m, v->instr);
@@ -90,7 +88,6 @@ static void json_row(struct call *c, const struct propagation *p, const struct t
         json_close(&c->js, ']');
     }
     json_leaf_origins(c, v);
-    (void)k;
     json_close(&c->js, '}');
 }
 
@@ -107,15 +104,14 @@ static int show_json(struct call *c, const instr_id *list, int64_t n)
         do {
             if (!document_view(c->sh->doc, list[k], site, &v, call_tick(c), c->d))
                 return call_failed(c);
-            json_row(c, p, &v, site);
+            json_row(c, p, &v);
         } while (++site < v.nsites);
     }
     json_close(&c->js, ']');
     return STATUS_OK;
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------------ */
 
 static const char *origin_text(struct call *c, const struct propagation *p,
                                const struct tensor_view *v)
@@ -314,8 +310,7 @@ int cmd_show(struct call *c)
     return STATUS_OK;
 }
 
-/* ---- propagate
- * ------------------------------------------------------------------------------------- */
+/* ---- propagate ------------------------------------------------------------------------------------- */
 
 /* For developers: which rules fired, and which of them decided something. */
 static int show_rules(struct call *c, const struct propagation *p)

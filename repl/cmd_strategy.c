@@ -3,18 +3,14 @@
 
 #include "repl/commands.h"
 
-/* ---- mesh
- * ----------------------------------------------------------------------------------------- */
+/* ---- mesh ------------------------------------------------------------------------------------------ */
 
 static void show_mesh(struct call *c, const struct mesh *m)
 {
-    struct str s = STR_IN(&c->arena);
-    struct mesh plain = *m;
-    plain.name = "";
-    mesh_print(document_ir(c->sh->doc)->shardings, &plain, &s);
     bool named = m->name && m->name[0];
-    out(c, "mesh %s%s%s%s: %" PRId64 " devices\n", named ? "@" : "", named ? m->name : "",
-        named ? " " : "", str_text(&s), mesh_devices(m));
+    bool of_module = !named && document_strategy(c->sh->doc)->mesh_of_module;
+    out(c, "mesh %s%s%s%s: %s%s\n", named ? "@" : "", named ? m->name : "", named ? " " : "", mesh_words(c, m),
+        counted(&c->arena, mesh_devices(m), "device"), of_module ? ", as the module names it" : "");
 }
 
 static void json_mesh(struct call *c)
@@ -71,11 +67,8 @@ int cmd_mesh(struct call *c)
     diag_stage(c->d, "usage");
     if (!strncmp(text, "physical=", 9) && first == 0 && document_mesh(c->sh->doc)) { /* the axes stay */
         struct mesh axes = *document_mesh(c->sh->doc);
-        struct str words = STR_IN(&c->arena);
         axes.physical = (order_id){ 0 };
-        mesh_print(document_ir(c->sh->doc)->shardings, &axes, &words);
-        str_addf(&words, " %s", text);
-        text = str_text(&words);
+        text = arena_printf(&c->arena, "%s %s", mesh_words(c, &axes), text);
         src = NULL;
     }
     if (!mesh_parse(document_ir(c->sh->doc)->shardings, &c->arena, src, off, text, strlen(text), &m, c->d))
@@ -92,8 +85,7 @@ int cmd_mesh(struct call *c)
     return change_finish(c, before);
 }
 
-/* ---- annotations
- * ----------------------------------------------------------------------------------- */
+/* ---- annotations ----------------------------------------------------------------------------------- */
 
 /* The targets of `shard T S`: a tensor, a leaf of one, or a selection of several. */
 static bool read_targets(struct call *c, instr_id **list, int64_t *n, int64_t *leaf)
@@ -217,8 +209,7 @@ int cmd_unshard(struct call *c)
     return change_finish(c, before);
 }
 
-/* ---- back and forth
- * ---------------------------------------------------------------------------------- */
+/* ---- back and forth -------------------------------------------------------------------------------- */
 
 static int undo_all(struct call *c)
 {
@@ -289,15 +280,9 @@ int cmd_restore(struct call *c)
     return status;
 }
 
-static const char *mesh_words(struct call *c, const struct strategy *s)
+static const char *strategy_mesh(struct call *c, const struct strategy *s)
 {
-    if (s->nmeshes == 0 || s->meshes[0].naxes == 0)
-        return "-";
-    struct str t = STR_IN(&c->arena);
-    struct mesh plain = s->meshes[0];
-    plain.name = "";
-    mesh_print(document_ir(c->sh->doc)->shardings, &plain, &t);
-    return str_text(&t);
+    return s->nmeshes == 0 || s->meshes[0].naxes == 0 ? "-" : mesh_words(c, &s->meshes[0]);
 }
 
 static int depth_of(const struct strategy *s)
@@ -333,7 +318,7 @@ int cmd_strategies(struct call *c)
             json_open(&c->js, '{');
             json_put_string(&c->js, "name", names[k]);
             json_put_int(&c->js, "annotations", s->nannotations);
-            json_put_string(&c->js, "mesh", mesh_words(c, s));
+            json_put_string(&c->js, "mesh", strategy_mesh(c, s));
             json_put_bool(&c->js, "current", s->key == now->key);
             json_close(&c->js, '}');
         }
@@ -348,13 +333,13 @@ int cmd_strategies(struct call *c)
         const struct strategy *s = document_saved_strategy(doc, names[k]);
         const char **row = table_row(&t);
         row[0] = names[k];
-        row[1] = mesh_words(c, s);
+        row[1] = strategy_mesh(c, s);
         row[2] = arena_printf(&c->arena, "%d", s->nannotations);
         row[3] = s->key == now->key ? "current" : "";
     }
     const char **row = table_row(&t);
     row[0] = "(current)";
-    row[1] = mesh_words(c, now);
+    row[1] = strategy_mesh(c, now);
     row[2] = arena_printf(&c->arena, "%d", now->nannotations);
     row[3] = arena_printf(&c->arena, "%s to undo", counted(&c->arena, depth_of(now), "edit"));
     table_print(c, &t, true);

@@ -95,13 +95,9 @@ static void json_meshes(struct call *c, struct json *j)
         const struct mesh *m = &s->meshes[k];
         if (!m->naxes)
             continue;
-        struct str words = STR_IN(&c->arena);
-        struct mesh plain = *m;
-        plain.name = "";
-        mesh_print(document_ir(c->sh->doc)->shardings, &plain, &words);
         json_open(j, '{');
         json_put_string(j, "name", m->name);
-        json_put_string(j, "mesh", str_text(&words));
+        json_put_string(j, "mesh", mesh_words(c, m));
         json_close(j, '}');
     }
     json_close(j, ']');

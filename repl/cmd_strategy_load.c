@@ -468,13 +468,6 @@ static bool same_axes(const struct mesh *a, const struct mesh *b)
     return same;
 }
 
-static const char *mesh_text(struct call *c, const struct mesh *m)
-{
-    struct str s = STR_IN(&c->arena);
-    mesh_print(document_ir(c->sh->doc)->shardings, m, &s);
-    return str_text(&s);
-}
-
 int strategy_apply(struct call *c, const char *what, const struct file_strategy *f)
 {
     struct document *doc = c->sh->doc;
@@ -487,7 +480,7 @@ int strategy_apply(struct call *c, const char *what, const struct file_strategy 
         a.nmeshes = f->nmeshes;
     } else if (named && f->nmeshes > 0 && !same_axes(named, &f->meshes[0])) {
         diag_warn(c->d, NULL, (struct span){ 0, 0 }, "the file's mesh %s is not used: mesh %s is named here",
-                  mesh_text(c, &f->meshes[0]), mesh_text(c, named));
+                  mesh_words(c, &f->meshes[0]), mesh_words(c, named));
     }
     for (int64_t k = 0; k < f->entries.n; k++)
         apply_entry(&a, &f->entries.v[k]);

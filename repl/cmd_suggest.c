@@ -17,6 +17,7 @@ struct idea {
     instr_id target;
     const char *spec;
     int64_t bytes, peak;
+    int64_t goal[2]; /* bytes and peak, what is wanted less first */
     int64_t changed; /* instructions whose sharding changes */
 };
 
@@ -29,8 +30,7 @@ struct ideas {
     VEC(struct idea) list;
 };
 
-/* ---- shardings to try
- * ------------------------------------------------------------------------------------------ */
+/* ---- shardings to try ------------------------------------------------------------------------------ */
 
 static bool read_split(struct call *c, sharding_id s, int rank, struct split *out_split)
 {
@@ -83,8 +83,7 @@ static const char *without(struct call *c, const char *axes, const char *axis)
     return str_text(&t);
 }
 
-/* ---- trying
- * ------------------------------------------------------------------------------------------------ */
+/* ---- trying ---------------------------------------------------------------------------------------- */
 
 static int64_t peak_of(struct call *c, const struct program *p)
 {
@@ -134,6 +133,8 @@ static void try_spec(struct ideas *all, instr_id target, const struct split *s)
     i.changed =
         count_changed(c, document_propagation(c->sh->doc, call_tick(c), NULL), t.prop);
     trial_free(&t);
+    i.goal[0] = all->goal == GOAL_BYTES ? i.bytes : i.peak;
+    i.goal[1] = all->goal == GOAL_BYTES ? i.peak : i.bytes;
     bool better = all->goal == GOAL_BYTES ? i.bytes < all->bytes && i.peak <= all->peak
                                           : i.peak < all->peak;
     if (better && i.peak >= 0)
@@ -176,8 +177,7 @@ static void try_tensor(struct ideas *all, instr_id target)
     }
 }
 
-/* ---- what is worth trying
- * ------------------------------------------------------------------------------------ */
+/* ---- what is worth trying -------------------------------------------------------------------------- */
 
 struct sized {
     instr_id i;
@@ -223,24 +223,18 @@ static int64_t candidates(struct call *c, struct sized **out_list)
     return v.n < MOST_TENSORS ? v.n : MOST_TENSORS;
 }
 
-static enum goal sorting;
-
 static int by_goal(const void *x, const void *y)
 {
     const struct idea *a = x, *b = y;
-    int64_t p = sorting == GOAL_BYTES ? a->bytes : a->peak, q = sorting == GOAL_BYTES ? b->bytes : b->peak;
-    int64_t r = sorting == GOAL_BYTES ? a->peak : a->bytes, s = sorting == GOAL_BYTES ? b->peak : b->bytes;
-    if (p != q)
-        return p < q ? -1 : 1;
-    if (r != s)
-        return r < s ? -1 : 1;
+    for (int k = 0; k < 2; k++)
+        if (a->goal[k] != b->goal[k])
+            return a->goal[k] < b->goal[k] ? -1 : 1;
     if (a->target.i != b->target.i)
         return a->target.i < b->target.i ? -1 : 1;
     return strcmp(a->spec, b->spec);
 }
 
-/* ---- the command
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------------- */
 
 static void print_ideas(struct call *c, const struct ideas *all)
 {
@@ -311,7 +305,6 @@ int cmd_suggest(struct call *c)
     int64_t ntensors = candidates(c, &tensors);
     for (int64_t k = 0; k < ntensors; k++)
         try_tensor(&all, tensors[k].i);
-    sorting = all.goal;
     if (all.list.n > 1)
         qsort(all.list.v, (size_t)all.list.n, sizeof *all.list.v, by_goal);
     print_ideas(c, &all);

@@ -199,7 +199,7 @@ static bool add_word(struct sweep *s, const char *text)
         split_values(c, o, eq + 1);
         return true;
     }
-    call_usage(c, -1, "%s: mesh=AXES, models=FOLDER, TENSOR:[..]|[..] or OPTION=a|b", text);
+    call_usage(c, -1, "'%s' says nothing to vary: mesh=AXES, models=FOLDER, TENSOR:[..]|[..] or OPTION=a|b", text);
     return false;
 }
 
@@ -326,60 +326,53 @@ static uint64_t result_key(struct document *doc, const struct propagation *p)
     return h;
 }
 
-static void measure(struct worker *w, int64_t number, struct record *r)
+/* The figures of the strategy at hand; r->ok stays false where it has none. */
+static void measure(struct worker *w, struct record *r)
 {
     struct call *c = w->s->c;
     struct document *doc = c->sh->doc;
-    const struct strategy *now = document_strategy(doc);
     const struct cost_plan *plan;
     const struct memory *memory;
     const struct collective *list;
     int64_t n;
-    if (!document_is_partitioned(doc)) {
-        const struct propagation *p = document_propagation(doc, NULL, c->d);
-        uint64_t key = p ? result_key(doc, p) : 0, found;
-        if (!p)
-            return;
-        if (map_get(&w->known, key, &found)) {
-            *r = *(struct record *)(uintptr_t)found;
-            r->number = number;
-            return;
-        }
-        struct record *kept = ARENA_NEW(&w->arena, struct record);
-        map_put(&w->known, key, (uint64_t)(uintptr_t)kept);
-        *kept = *r;
-        struct record *out_record = r;
-        r = kept;
-        if (document_memory(doc, &plan, &memory, NULL, c->d) &&
-            document_collectives(doc, &list, &n, &r->bytes, NULL, c->d)) {
-            struct cost *x = strategy_cost(doc, now, w->s->hardware, c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL,
-                                           OVERLAP_NONE, NULL, c->d);
-            if (x) {
-                r->ok = true;
-                r->step = x->step;
-                r->compute = x->compute;
-                r->exposed = x->exposed;
-                r->utilisation = x->utilisation;
-                r->peak = memory->peak;
-                cost_free(x);
-            }
-        }
-        *out_record = *r;
+    if (!document_memory(doc, &plan, &memory, NULL, c->d) ||
+        !document_collectives(doc, &list, &n, &r->bytes, NULL, c->d))
+        return;
+    struct cost *x = strategy_cost(doc, document_strategy(doc), w->s->hardware, c->sh->nshape,
+                                   c->sh->nshape ? c->sh->shape : NULL, OVERLAP_NONE, NULL, c->d);
+    if (!x)
+        return;
+    r->ok = true;
+    r->step = x->step;
+    r->compute = x->compute;
+    r->exposed = x->exposed;
+    r->utilisation = x->utilisation;
+    r->peak = memory->peak;
+    cost_free(x);
+}
+
+/* The same, taken over where another strategy came to the same shardings under the same options. */
+static void measure_once(struct worker *w, struct record *r)
+{
+    struct call *c = w->s->c;
+    struct document *doc = c->sh->doc;
+    if (document_is_partitioned(doc)) {
+        measure(w, r);
         return;
     }
-    if (document_memory(doc, &plan, &memory, NULL, c->d)) {
-        struct cost *x = strategy_cost(doc, now, w->s->hardware, c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL,
-                                       OVERLAP_NONE, NULL, c->d);
-        if (x) {
-            r->ok = true;
-            r->step = x->step;
-            r->compute = x->compute;
-            r->exposed = x->exposed;
-            r->utilisation = x->utilisation;
-            r->peak = memory->peak;
-            cost_free(x);
-        }
+    const struct propagation *p = document_propagation(doc, NULL, c->d);
+    uint64_t key, found;
+    if (!p)
+        return;
+    key = result_key(doc, p);
+    if (map_get(&w->known, key, &found)) {
+        int64_t number = r->number;
+        *r = *(struct record *)(uintptr_t)found;
+        r->number = number;
+        return;
     }
+    measure(w, r);
+    map_put(&w->known, key, (uint64_t)(uintptr_t)arena_copy(&w->arena, r, 1, sizeof *r));
 }
 
 static bool put(int fd, const struct record *r)
@@ -424,7 +417,7 @@ _Noreturn static void work(struct sweep *s, int which, int fd)
         diag_clear(c->d);
         bool ok = edit_restore(c->sh->doc, "sweep", c->d) && apply(&w, k);
         if (ok)
-            measure(&w, k, &r);
+            measure_once(&w, &r);
         r.number = k;
         if (!r.ok && c->d->msgs.n)
             snprintf(r.error, sizeof r.error, "%s", c->d->msgs.v[0].text);

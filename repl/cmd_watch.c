@@ -11,8 +11,7 @@
 #include "repl/commands.h"
 #include "repl/compare.h"
 
-/* ---- moving strategies to another module
- * ------------------------------------------------------------------------ */
+/* ---- moving strategies to another module ----------------------------------------------------------- */
 
 struct move {
     struct call *c;
@@ -90,8 +89,7 @@ static bool move_all(struct move *m)
     return move_strategy(m, document_strategy(m->from));
 }
 
-/* ---- reading again
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading again --------------------------------------------------------------------------------- */
 
 static void say_now(struct call *c)
 {
@@ -156,8 +154,7 @@ static void read_again(struct call *c, const char *path)
     document_free(old);
 }
 
-/* ---- waiting
- * ---------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------------- */
 
 /* Waits until a file of that name was written in the folder. false: interrupted, or an error. */
 static bool wait_for(struct call *c, int fd, const char *base)

@@ -46,7 +46,8 @@ const struct command commands[] = {
     { .name = "mesh", .aliases = "m", .group = "strategy", .args = "[@NAME] [AXIS=SIZE... [order=...] [physical=...]]", .max = -1,
       .summary = "name the grid of devices; alone: print it",
       .details = "    order=[4,2]T(1,0) or order=0,1,3,2,... says which device sits where. A further mesh is\n"
-                 "    named @NAME and used as [@NAME x,_]. Annotations are read again, by axis name.\n"
+                 "    named @NAME and used as [@NAME x,_]. Annotations are read again, by axis name. Until one is\n"
+                 "    named, it is the module's own: JAX since 0.7 writes it into its dumps.\n"
                  "    physical=[4,2]T(1,0) or physical=0,2,1,3,...: the places of devices 0, 1, 2, .. on the hardware,\n"
                  "    counted along its links; costs and plot mesh --physical follow it, shardings do not.\n",
       .example = EX_mesh, .complete = COMPLETE_NONE, .flags = CHANGES, .run = cmd_mesh },

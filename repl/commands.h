@@ -36,6 +36,9 @@ int cmd_spell(struct call *c);
 int cmd_diff(struct call *c);
 /* cmd_set.c */
 int cmd_set(struct call *c);
+/* The options' names, k from 0, for completion. */
+int option_count(void);
+const char *option_name(int k);
 /* cmd_show.c */
 int cmd_show(struct call *c);
 int cmd_propagate(struct call *c);

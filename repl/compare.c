@@ -6,8 +6,7 @@
 
 #include "repl/commands.h"
 
-/* ---- sides
- * ------------------------------------------------------------------------------------------------ */
+/* ---- sides ----------------------------------------------------------------------------------------- */
 
 struct document *side_enter(struct call *c, const struct side *s)
 {
@@ -48,12 +47,10 @@ static void lend_mesh(struct call *c, struct side *s)
     struct shardings *t = document_ir(s->doc)->shardings;
     if (!m || document_mesh(s->doc) || document_devices(s->doc) != mesh_devices(m))
         return;
-    struct str text = STR_IN(&c->arena);
-    struct mesh plain = *m, copy = { .name = "" };
-    plain.name = "";
-    mesh_print(document_ir(c->sh->doc)->shardings, &plain, &text);
+    const char *text = mesh_words(c, m);
+    struct mesh copy = { .name = "" };
     struct diag *d = diag_new();
-    struct source src = { .name = "<mesh>", .text = str_text(&text), .len = text.n };
+    struct source src = { .name = "<mesh>", .text = text, .len = strlen(text) };
     if (mesh_parse(t, &c->arena, &src, 0, src.text, src.len, &copy, d)) {
         copy.name = "";
         if (!edit_mesh(s->doc, &copy, "", d))
@@ -116,8 +113,7 @@ void side_close(struct side *s)
     s->doc = NULL;
 }
 
-/* ---- which instruction is which
- * --------------------------------------------------------------------------------- */
+/* ---- which instruction is which -------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -277,8 +273,7 @@ const uint32_t *match_modules(struct call *c, const struct module *a, const stru
     return to;
 }
 
-/* ---- layers
- * ---------------------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------------- */
 
 /* What is inside jvp(..), transpose(jvp(..)): in place. */
 static char *unwrapped(char *s)

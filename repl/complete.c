@@ -5,9 +5,6 @@
 #include "repl/commands.h"
 #include "repl/line.h"
 
-int option_count(void);
-const char *option_name(int k);
-
 /* Matches are counted, not collected: the k-th one is looked for anew each time. Names are few
  * thousand, a keystroke is long. */
 struct want {

@@ -13,8 +13,7 @@
 /* Aliases that name each other double with each level: few levels are enough. */
 enum { MAX_DEPTH = 24, MAX_ALIAS_DEPTH = 4 };
 
-/* ---- statuses and messages
- * ----------------------------------------------------------------------- */
+/* ---- statuses and messages ------------------------------------------------------------------------- */
 
 static bool is_typed(const struct diag_msg *m)
 {
@@ -255,8 +254,7 @@ void dispatch_messages(struct shell *sh, struct diag *d, int status)
     arena_free(&a);
 }
 
-/* ---- what commands use
- * ----------------------------------------------------------------------------- */
+/* ---- what commands use ----------------------------------------------------------------------------- */
 
 int call_failed(struct call *c)
 {
@@ -355,8 +353,7 @@ int call_run(struct call *c, const char *name, const char *text, size_t n)
     return status;
 }
 
-/* ---- finding the command
- * --------------------------------------------------------------------------- */
+/* ---- finding the command --------------------------------------------------------------------------- */
 
 static bool has_word(const char *list, const char *name, size_t n)
 {
@@ -422,8 +419,7 @@ static void no_such_command(struct call *c, const struct word *w, int matches, c
         diag_hint(c->d, "help lists the commands");
 }
 
-/* ---- words to arguments and options
- * ------------------------------------------------------------------ */
+/* ---- words to arguments and options ---------------------------------------------------------------- */
 
 /* The row's word for an option that begins like w; *sep: 0, '=' or ':' (takes a value). */
 static const char *option_spec(struct call *c, const char *list, const char *w, char *sep,
@@ -532,10 +528,13 @@ static bool check_call(struct call *c)
 {
     const struct command *cmd = c->cmd;
     if ((cmd->max >= 0 && c->n > cmd->max) || c->n < cmd->min) {
-        call_usage(c, c->n > cmd->max && cmd->max >= 0 ? cmd->max : -1,
-                   c->n < cmd->min ? "%s: an argument is missing"
-                                   : "%s: no such argument is wanted",
-                   cmd->name);
+        if (c->n < cmd->min)
+            call_usage(c, -1, "%s: an argument is missing", cmd->name);
+        else if (cmd->max == 0)
+            call_usage(c, 0, "%s takes no argument", cmd->name);
+        else
+            call_usage(c, cmd->max, "%s takes %s%s", cmd->name, cmd->min < cmd->max ? "at most " : "",
+                       counted(&c->arena, cmd->max, "argument"));
         diag_hint(c->d, "usage: %s%s%s", cmd->name, cmd->args[0] ? " " : "", cmd->args);
         return false;
     }
@@ -553,8 +552,7 @@ static bool check_call(struct call *c)
     return true;
 }
 
-/* ---- redirection
- * ------------------------------------------------------------------------------------ */
+/* ---- redirection ----------------------------------------------------------------------------------- */
 
 struct redirect {
     enum { TO_SINK, TO_FILE, TO_APPEND, TO_PIPE } kind;
@@ -652,8 +650,7 @@ static bool page(struct shell *sh, const char *text, size_t n)
     return all || status == 0;
 }
 
-/* ---- running
- * ----------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------- */
 
 static int run_guarded(struct call *c)
 {

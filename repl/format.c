@@ -1,9 +1,8 @@
-/* Words for values, and tables. */
-#include <math.h>
+/* Words for values. */
 #include <string.h>
 
 #include "repl/commands.h"
-#include "repl/report.h"
+#include "viz/scene.h"
 
 const char *with_commas(struct arena *a, int64_t v)
 {
@@ -135,8 +134,7 @@ static int hanging(const char *p, const char *end, int columns)
     return in + 2 < columns / 2 ? in + 2 : columns / 2;
 }
 
-/* One line, its rest `hang` in. */
-static void fold_hanging(struct str *to, const char *p, size_t n, int columns, int hang)
+void fold_hanging(struct str *to, const char *p, size_t n, int columns, int hang)
 {
     const char *end = p + n, *from = p;
     while (p < end && *p == ' ') /* the line's own blanks are no place to break it */
@@ -211,6 +209,25 @@ const char *shape_text(struct call *c, shape_id s)
     return str_text(&t);
 }
 
+const char *tensor_shape_text(struct call *c, const struct tensor *t)
+{
+    struct str s = STR_IN(&c->arena);
+    str_addf(&s, "%s[", dtype_name(t->dtype));
+    for (int d = 0; d < t->rank; d++)
+        str_addf(&s, "%s%" PRId64, d ? "," : "", t->dims[d]);
+    str_addc(&s, ']');
+    return str_text(&s);
+}
+
+const char *mesh_words(struct call *c, const struct mesh *m)
+{
+    struct str s = STR_IN(&c->arena);
+    struct mesh plain = *m;
+    plain.name = "";
+    mesh_print(document_ir(c->sh->doc)->shardings, &plain, &s);
+    return str_text(&s);
+}
+
 const char *hlo_text(struct call *c, sharding_id s)
 {
     if (!s.i)
@@ -276,251 +293,4 @@ const char *origin_name(int origin)
 {
     static const char *const names[] = { "none", "module", "user", "propagated" };
     return origin >= 0 && origin < 4 ? names[origin] : "none";
-}
-
-/* ---- tables
- * ----------------------------------------------------------------------------------------- */
-
-void table_init(struct table *t, struct arena *a, const char *const *heads)
-{
-    *t = (struct table){ .arena = a };
-    for (; heads[t->n] && t->n < TABLE_COLUMNS; t->n++) {
-        t->right[t->n] = heads[t->n][0] == '>';
-        t->head[t->n] = heads[t->n] + t->right[t->n];
-    }
-}
-
-const char **table_row(struct table *t)
-{
-    const char **row = ARENA_ARRAY(t->arena, const char *, TABLE_COLUMNS);
-    vec_push(t->arena, &t->rows, row);
-    return row;
-}
-
-static int width_of(const char *s)
-{
-    int w = 0;
-    for (; s && *s; s++)
-        w += ((unsigned char)*s & 0xc0) != 0x80;
-    return w;
-}
-
-static void add_cell(struct str *s, const char *text, int width, bool right, bool last, int gap)
-{
-    int pad = width - width_of(text);
-    for (int k = 0; right && k < pad; k++)
-        str_addc(s, ' ');
-    str_adds(s, text ? text : "");
-    for (int k = 0; !right && !last && k < pad; k++)
-        str_addc(s, ' ');
-    if (!last)
-        str_addf(s, "%*s", gap, "");
-}
-
-static void trim_end(struct str *s)
-{
-    while (s->n > 0 && s->s[s->n - 1] == ' ')
-        s->s[--s->n] = '\0';
-}
-
-/* How wide each column is, and whether its cells are folded to that. */
-struct layout {
-    int width[TABLE_COLUMNS], word[TABLE_COLUMNS]; /* word: the longest, which is not broken */
-    bool used[TABLE_COLUMNS], folded[TABLE_COLUMNS], any_folded;
-    bool flows; /* a row is a line of words, numbers with the head of their column */
-    int last, gap;
-};
-
-static int longest_word(const char *p)
-{
-    int most = 0;
-    for (size_t n; p && *p; p += n + (p[n] == ' ')) {
-        n = strcspn(p, " ");
-        int w = 0;
-        for (size_t k = 0; k < n; k++)
-            w += ((unsigned char)p[k] & 0xc0) != 0x80;
-        most = w > most ? w : most;
-    }
-    return most;
-}
-
-static void measure_cell(struct layout *l, int k, const char *text)
-{
-    int w = width_of(text), word = longest_word(text);
-    l->width[k] = w > l->width[k] ? w : l->width[k];
-    l->word[k] = word > l->word[k] ? word : l->word[k];
-}
-
-static void measure(struct layout *l, const struct table *t, bool with_head)
-{
-    for (int64_t r = 0; r < t->rows.n; r++)
-        for (int k = 0; k < t->n; k++)
-            measure_cell(l, k, t->rows.v[r][k]);
-    for (int k = 0; k < t->n; k++) {
-        l->used[k] = l->width[k] > 0;
-        if (!l->used[k])
-            continue;
-        l->last = k;
-        if (with_head)
-            measure_cell(l, k, t->head[k]);
-    }
-}
-
-static int whole_width(const struct layout *l)
-{
-    int n = 0;
-    for (int k = 0; k <= l->last; k++)
-        n += l->used[k] ? l->width[k] + (k < l->last ? l->gap : 0) : 0;
-    return n;
-}
-
-/* The column that can give most; -1: none. */
-static int widest(const struct layout *l, const struct table *t, int least)
-{
-    int best = -1, most = 0;
-    for (int k = 0; k <= l->last; k++) {
-        int floor = l->word[k] > least ? l->word[k] : least;
-        if (l->used[k] && !t->right[k] && l->width[k] - floor > most) {
-            most = l->width[k] - floor;
-            best = k;
-        }
-    }
-    return best;
-}
-
-/* A table wider than the terminal stands closer together, then folds its widest texts; where that is not
- * enough it has no columns. */
-static void fit(struct layout *l, const struct table *t, int columns)
-{
-    enum { LEAST = 12, CELL_MOST = 72 };
-    if (columns > 0 && whole_width(l) > columns) {
-        l->gap = 1;
-        for (int over; (over = whole_width(l) - columns) > 0;) {
-            int k = widest(l, t, LEAST);
-            if (k < 0) {
-                l->flows = true;
-                return;
-            }
-            int floor = l->word[k] > LEAST ? l->word[k] : LEAST;
-            l->width[k] = l->width[k] - over > floor ? l->width[k] - over : floor;
-            l->folded[k] = l->any_folded = true;
-        }
-    }
-    /* One odd row must not push every other row off the screen. */
-    for (int k = 0; k <= l->last; k++)
-        l->width[k] = l->width[k] > CELL_MOST ? CELL_MOST : l->width[k];
-}
-
-static int first_bytes(const char *s, int columns)
-{
-    const char *p = s;
-    for (; *p && columns > 0; columns--)
-        for (p++; ((unsigned char)*p & 0xc0) == 0x80;)
-            p++;
-    return (int)(p - s);
-}
-
-/* What takes more than half a line, a tuple's type say, is told by its beginning; files, and an
- * answer of one row, have it whole. */
-static struct table shortened(const struct table *t, int most, struct arena *a)
-{
-    struct table to = *t;
-    if (t->rows.n < 2 || most < 4)
-        return to;
-    to.rows.v = ARENA_ARRAY(a, const char **, t->rows.n);
-    for (int64_t r = 0; r < t->rows.n; r++) {
-        to.rows.v[r] = arena_copy(a, t->rows.v[r], TABLE_COLUMNS, sizeof *to.rows.v[r]);
-        for (int k = 0; k + 1 < t->n; k++) {
-            const char *cell = t->rows.v[r][k];
-            if (width_of(cell) > most)
-                to.rows.v[r][k] = arena_printf(a, "%.*s...", first_bytes(cell, most - 3), cell);
-        }
-    }
-    return to;
-}
-
-static void add_line(struct str *s, const struct layout *l, const struct table *t, const char *const *cells)
-{
-    for (int k = 0; k <= l->last; k++)
-        if (l->used[k])
-            add_cell(s, cells[k], l->width[k], t->right[k], k == l->last, l->gap);
-    trim_end(s);
-}
-
-/* The first line of a folded cell; *rest: what is behind it. */
-static const char *first_line(struct arena *a, const char **rest)
-{
-    size_t n = strcspn(*rest, "\n");
-    const char *line = arena_strndup(a, *rest, n);
-    *rest += n;
-    *rest += strspn(*rest, "\n ");
-    return line;
-}
-
-/* A row without columns, what does not fit further in. */
-static void add_flowing(struct str *s, const struct layout *l, const struct table *t,
-                        const char *const *cells, int columns)
-{
-    enum { INDENT = 4 };
-    struct str line = STR_IN(s->arena);
-    for (int k = 0; k <= l->last; k++)
-        if (cells[k] && cells[k][strspn(cells[k], " ")])
-            str_addf(&line, "%s%s%s%s", line.n ? "  " : "", t->right[k] ? t->head[k] : "",
-                     t->right[k] && t->head[k][0] ? " " : "", cells[k]);
-    fold_hanging(s, str_text(&line), line.n, columns, INDENT);
-    str_addc(s, '\n');
-}
-
-static void add_row(struct str *s, const struct layout *l, const struct table *t, const char *const *cells)
-{
-    if (!l->any_folded) {
-        add_line(s, l, t, cells);
-        return;
-    }
-    const char *rest[TABLE_COLUMNS], *line[TABLE_COLUMNS];
-    for (int k = 0; k <= l->last; k++) {
-        struct str folded = STR_IN(s->arena);
-        if (l->folded[k] && cells[k])
-            fold_lines(&folded, cells[k], strlen(cells[k]), l->width[k]);
-        rest[k] = folded.n ? str_text(&folded) : cells[k] ? cells[k] : "";
-    }
-    for (bool more = true, first = true; more; first = false) {
-        more = false;
-        str_adds(s, first ? "" : "\n");
-        for (int k = 0; k <= l->last; k++) {
-            line[k] = first_line(s->arena, &rest[k]);
-            more = more || rest[k][0];
-        }
-        add_line(s, l, t, line);
-    }
-}
-
-void table_print(struct call *c, struct table *t, bool with_head)
-{
-    if (c->sh->blocks && !c->json) {
-        blocks_answer(c->sh->blocks, str_text(&c->out), c->out.n);
-        c->out.n = 0;
-        blocks_table(c->sh->blocks, t, with_head);
-        return;
-    }
-    int columns = c->sh->columns;
-    struct layout l = { .gap = 2, .last = -1 };
-    struct table fitted = columns > 0 ? shortened(t, columns / 2, &c->arena) : *t;
-    measure(&l, &fitted, with_head);
-    fit(&l, &fitted, columns);
-    if (l.flows) {
-        fitted = shortened(t, 2 * columns, &c->arena);
-        for (int64_t r = 0; r < t->rows.n; r++)
-            add_flowing(&c->out, &l, &fitted, fitted.rows.v[r], columns);
-        return;
-    }
-    if (with_head && t->rows.n) {
-        str_adds(&c->out, c->sh->color ? "\033[1m" : "");
-        add_row(&c->out, &l, t, t->head);
-        str_adds(&c->out, c->sh->color ? "\033[0m\n" : "\n");
-    }
-    for (int64_t r = 0; r < t->rows.n; r++) {
-        add_row(&c->out, &l, &fitted, fitted.rows.v[r]);
-        str_addc(&c->out, '\n');
-    }
 }

@@ -1,3 +1,4 @@
+/* Every edit at the prompt, written down as it is made, for `recover` after a session that died. */
 #include "repl/journal.h"
 
 #include <dirent.h>
@@ -17,10 +18,10 @@ struct journal {
     char *folder, *path;
     int fd; /* -1: nothing was written yet */
     bool failed;
+    char *loads; /* commands that wait for the first edit: loads alone are nothing to bring back; malloc */
 };
 
-/* ---- places
- * ------------------------------------------------------------------------------------------------ */
+/* ---- places ---------------------------------------------------------------------------------------- */
 
 char *state_path(const char *name)
 {
@@ -57,8 +58,7 @@ static void host_name(char *out, size_t n)
             *p = '_';
 }
 
-/* ---- writing
- * ----------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------- */
 
 struct journal *journal_new(void)
 {
@@ -84,6 +84,7 @@ void journal_free(struct journal *j)
     }
     free(j->folder);
     free(j->path);
+    free(j->loads);
     free(j);
 }
 
@@ -152,21 +153,53 @@ void journal_note(struct shell *sh, const struct call *c, const char *raw, size_
         str_adds(&s, c->line);
         str_addc(&s, '\n');
     }
-    journal_write(j, str_text(&s), s.n);
+    if (load && c->n < 2 && j->fd < 0) {
+        free(j->loads);
+        j->loads = strdup(str_text(&s));
+    } else {
+        if (j->loads)
+            journal_write(j, j->loads, strlen(j->loads));
+        free(j->loads);
+        j->loads = NULL;
+        journal_write(j, str_text(&s), s.n);
+    }
     arena_free(&a);
 }
 
-/* ---- what dead sessions left
- * ------------------------------------------------------------------------------- */
+/* ---- what dead sessions left ----------------------------------------------------------------------- */
 
 struct left {
     char path[PATH_MAX];
     time_t when;
-    int64_t commands;
+    int64_t edits; /* loads are none */
     char model[80];
 };
 
-/* The number of commands and the last module of a journal; false: a session is at work on it. */
+/* Behind the text that belongs to a command of a journal: <<WORD, lines, WORD. */
+static const char *skip_heredoc(const char *line, const char *nl)
+{
+    const char *word = memmem(line, (size_t)(nl - line), "<<", 2);
+    size_t n = word ? (size_t)(nl - word) - 2 : 0;
+    for (const char *p = nl + 1, *end; n > 0 && (end = strchr(p, '\n')); p = end + 1)
+        if ((size_t)(end - p) == n && !memcmp(p, word + 2, n))
+            return end;
+    return nl;
+}
+
+static void count_edits(const char *text, struct left *l)
+{
+    for (const char *p = text, *nl; (nl = strchr(p, '\n')); p = skip_heredoc(p, nl) + 1) {
+        l->edits += strncmp(p, "load \"", 6) != 0 && strncmp(p, "load - <<", 9) != 0;
+        if (strncmp(p, "load \"", 6) != 0)
+            continue;
+        const char *base = p + 6;
+        for (const char *q = base; q < nl; q++)
+            base = *q == '/' ? q + 1 : base;
+        snprintf(l->model, sizeof l->model, "%.*s", (int)(nl - base > 1 ? nl - base - 1 : 0), base);
+    }
+}
+
+/* The number of edits and the last module of a journal; false: a session is at work on it, or it has none. */
 static bool read_left(const char *path, struct left *l, struct str *text)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -185,16 +218,8 @@ static bool read_left(const char *path, struct left *l, struct str *text)
     close(fd);
     *l = (struct left){ .when = st.st_mtime };
     snprintf(l->path, sizeof l->path, "%s", path);
-    for (const char *p = str_text(text), *nl; (nl = strchr(p, '\n')); p = nl + 1) {
-        l->commands++;
-        if (strncmp(p, "load \"", 6) != 0)
-            continue;
-        const char *base = p + 6;
-        for (const char *q = base; q < nl; q++)
-            base = *q == '/' ? q + 1 : base;
-        snprintf(l->model, sizeof l->model, "%.*s", (int)(nl - base > 1 ? nl - base - 1 : 0), base);
-    }
-    return l->commands > 0;
+    count_edits(str_text(text), l);
+    return l->edits > 0;
 }
 
 /* The newest journal that no session holds; its text in `text`. */
@@ -245,7 +270,7 @@ void journal_offer(struct shell *sh)
         }
         str_addf(&s, " ended without quit, with %s; recover brings it back, recover --drop "
                      "forgets it.\n",
-                 counted(&a, l.commands, "edit"));
+                 counted(&a, l.edits, "edit"));
         const char *told = prose(&a, str_text(&s), sh->columns);
         sh->sink.write(sh->sink.context, true, told, strlen(told));
     }
@@ -263,7 +288,7 @@ int cmd_recover(struct call *c)
     if (call_option(c, "--drop")) {
         unlink(l.path);
         if (!sh->quiet)
-            out(c, "forgotten: %s\n", counted(&c->arena, l.commands, "edit"));
+            out(c, "forgotten: %s\n", counted(&c->arena, l.edits, "edit"));
         return STATUS_OK;
     }
     /* What does not work any more (a dump that is gone) is told, and the rest goes on. */
@@ -277,9 +302,9 @@ int cmd_recover(struct call *c)
         return call_error(c, status, "io", "not all of it could be done again; it is still there");
     unlink(l.path);
     if (c->json)
-        json_put_int(&c->js, "edits", l.commands);
+        json_put_int(&c->js, "edits", l.edits);
     else if (!quiet)
-        out(c, "recovered: %s%s%s\n", counted(&c->arena, l.commands, "edit"),
+        out(c, "recovered: %s%s%s\n", counted(&c->arena, l.edits, "edit"),
             l.model[0] ? " on " : "", l.model);
     return STATUS_OK;
 }

@@ -19,8 +19,7 @@
 #define HAVE_EDITING 1
 #endif
 
-/* ---- what was typed so far of a command that goes on
- * --------------------------------------------------- */
+/* ---- what was typed so far of a command that goes on ----------------------------------------------- */
 
 struct typed {
     char *s;

@@ -38,8 +38,7 @@ static void write_out(void *context, bool message, const char *bytes, size_t n)
         (*sh)->quit = true;
 }
 
-/* ---- the command line
- * -------------------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------------ */
 
 struct job {
     char kind; /* c, C, f */
@@ -171,9 +170,7 @@ static int read_arguments(int argc, char **argv, struct arguments *a)
     return STATUS_OK;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------------- */
 
 static char *init_path(void)
 {

@@ -32,6 +32,7 @@ struct pick {
     int64_t total;                        /* bytes that it sends */
     int asked;                            /* collectives whose blame was tried */
     uint32_t least;         /* size of a computation that has a box of its own */
+    const char **box;       /* [ncomps + 1] its name; computations that are alike share one */
     VEC(struct graph_node) nodes;
     VEC(struct graph_edge) edges;
     VEC(struct graph_cluster) clusters;
@@ -364,7 +365,7 @@ static void add_callees(struct pick *k)
             if (comp->ninstrs <= 4) /* the sum of a reduction: everybody knows it */
                 continue;
             struct graph_node node = { .name = arena_strdup(k->a, name_text(k->m->ir, comp->name)), .cluster = -1 };
-            node.op = arena_printf(k->a, "%u instructions", comp->ninstrs);
+            node.op = counted(k->a, comp->ninstrs, "instruction");
             node.collapsed = true;
             node.word = arena_strdup(k->a, arena_printf(k->a, "graph %s", tensor_name(k->c, comp->root)));
             struct graph_edge e = { .from = (int)n, .to = (int)k->nodes.n, .dashed = true };
@@ -375,9 +376,8 @@ static void add_callees(struct pick *k)
 }
 
 /* Operands first, so that the list reads downwards: by the module's order. */
-static void sort_list(struct pick *k, int64_t chosen)
+static void sort_list(struct pick *k)
 {
-    (void)chosen;
     for (int64_t n = 1; n < k->list.n; n++) {
         instr_id x = k->list.v[n];
         int64_t at = n;
@@ -431,9 +431,8 @@ static const char *scope_name(struct pick *k, instr_id i, int depth, size_t *n)
         return "other computations";
     }
     if (depth == 0) {
-        const char *name = name_text(k->m->ir, comp_at(k->m, in->comp)->name);
-        *n = strlen(name);
-        return name;
+        *n = strlen(k->box[in->comp.i]);
+        return k->box[in->comp.i];
     }
     *n = scope_of(instr_op_name(k->m, i), depth, &start);
     return start;
@@ -445,14 +444,49 @@ static bool is_tiny(const struct module *m, comp_id c)
     return c.i != m->entry.i && comp_at(m, c)->ninstrs <= 4;
 }
 
-/* How large a computation must be to have a box of its own, so that there are not too many. */
-static uint32_t least_size(const struct module *m)
+/* A name without the number that made it unique: silu_12, silu.12. */
+static size_t base_length(const char *name)
 {
-    uint32_t least = 5;
-    for (;; least *= 2) {
-        int n = 0;
-        for (uint32_t c = 1; c <= module_ncomps(m); c++)
-            n += comp_at(m, (comp_id){ c })->ninstrs >= least;
+    size_t n = strlen(name), end = n;
+    while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
+        end--;
+    return end > 1 && end < n && strchr("_.", name[end - 1]) ? end - 1 : n;
+}
+
+/* Computations of one name and one size (JAX numbers the copies of a function) share a box: "silu x2". */
+static void name_boxes(struct pick *k)
+{
+    uint32_t n = module_ncomps(k->m);
+    struct intern kinds;
+    intern_init(&kinds, k->a);
+    uint32_t *kind = ARENA_ARRAY(k->a, uint32_t, (int64_t)n + 1), *count = ARENA_ARRAY(k->a, uint32_t, (int64_t)n + 2);
+    k->box = ARENA_ARRAY(k->a, const char *, (int64_t)n + 1);
+    for (uint32_t c = 1; c <= n; c++) {
+        const struct computation *comp = comp_at(k->m, (comp_id){ c });
+        const char *name = name_text(k->m->ir, comp->name);
+        const char *key = arena_printf(k->a, "%.*s %u", (int)base_length(name), name, comp->ninstrs);
+        kind[c] = intern_put(&kinds, key, strlen(key));
+        count[kind[c]]++;
+    }
+    for (uint32_t c = 1; c <= n; c++) {
+        const char *name = name_text(k->m->ir, comp_at(k->m, (comp_id){ c })->name);
+        k->box[c] = count[kind[c]] == 1
+                        ? name
+                        : arena_printf(k->a, "%.*s x%u", (int)base_length(name), name, count[kind[c]]);
+    }
+}
+
+/* How large a computation must be to have a box of its own, so that there are not too many. */
+static uint32_t least_size(struct pick *k)
+{
+    const struct module *m = k->m;
+    for (uint32_t least = 5;; least *= 2) {
+        struct intern boxes;
+        int64_t n = 0;
+        intern_init(&boxes, k->a);
+        for (uint32_t c = 1; c <= module_ncomps(m) && n <= MOST_GROUPS; c++)
+            if (comp_at(m, (comp_id){ c })->ninstrs >= least)
+                n = max_i64(n, intern_put(&boxes, k->box[c], strlen(k->box[c])));
         if (n <= MOST_GROUPS - 4)
             return least;
     }
@@ -500,7 +534,8 @@ static bool make_groups(struct pick *k, int depth, struct groups *g)
 static bool best_groups(struct pick *k, struct groups *g)
 {
     struct groups best = { 0 };
-    k->least = least_size(k->m);
+    name_boxes(k);
+    k->least = least_size(k);
     for (int depth = 0; depth <= 6; depth++) {
         struct groups one;
         if (!make_groups(k, depth, &one))
@@ -541,7 +576,7 @@ static void add_group_edges(struct pick *k, const struct groups *g, const int *n
             struct graph_edge e = { .from = node_of[a], .to = node_of[b], .count = count[at], .bytes = bytes[at] };
             e.dashed = count[at] == 0;
             if (moved[at])
-                e.label = arena_printf(k->a, "%" PRId64 " moves, %s", moved[at], nice_bytes(k->a, bytes[at]));
+                e.label = arena_printf(k->a, "%s, %s", counted(k->a, moved[at], "move"), nice_bytes(k->a, bytes[at]));
             vec_push(k->a, &k->edges, e);
         }
 }
@@ -617,13 +652,13 @@ static const char *pick_instrs(struct pick *k)
                : out_ && !in ? arena_printf(k->a, "what is made from %s", c->args[0].text)
                              : arena_printf(k->a, "%s and %s around it", c->args[0].text, counted(k->a, hops, "step"));
     }
-    sort_list(k, c->n);
+    sort_list(k);
     add_instr_nodes(k, 0);
     mark_chosen(k, ends, c->n);
     add_instr_edges(k);
     add_callees(k);
     struct str title = STR_IN(k->a);
-    str_addf(&title, "%s: %" PRId64 " of %u instructions", what, k->list.n, module_ninstrs(k->m));
+    str_addf(&title, "%s: %" PRId64 " of %s", what, k->list.n, counted(k->a, module_ninstrs(k->m), "instruction"));
     if (k->left_out > 0)
         str_adds(&title, " (nodes= shows more)");
     return str_text(&title);
@@ -638,10 +673,10 @@ static const char *pick_all(struct pick *k)
                 choose(k, (instr_id){ i });
         add_instr_nodes(k, 0);
         add_instr_edges(k);
-        return arena_printf(k->a, "the module: %u instructions", n);
+        return arena_printf(k->a, "the module: %s", counted(k->a, n, "instruction"));
     }
     overview(k);
-    return arena_printf(k->a, "the module: %u instructions, a box a layer or computation", n);
+    return arena_printf(k->a, "the module: %s, a box a layer or computation", counted(k->a, n, "instruction"));
 }
 
 struct scene *picture_of_graph(struct picture *p, const struct graph_view *g)

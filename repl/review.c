@@ -7,19 +7,13 @@
 
 #include "repl/commands.h"
 
-/* ---- the snapshot
- * ------------------------------------------------------------------------------------------ */
+/* ---- the snapshot ---------------------------------------------------------------------------------- */
 
 static void snapshot_mesh(struct call *c, struct str *s)
 {
     const struct mesh *m = document_mesh(c->sh->doc);
-    if (m) {
-        struct mesh plain = *m;
-        plain.name = "";
-        str_adds(s, "mesh ");
-        mesh_print(document_ir(c->sh->doc)->shardings, &plain, s);
-        str_addc(s, '\n');
-    }
+    if (m)
+        str_addf(s, "mesh %s\n", mesh_words(c, m));
     str_addf(s, "devices %" PRId64 "\n", max_i64(document_devices(c->sh->doc), 1));
 }
 
@@ -78,8 +72,7 @@ bool review_snapshot(struct call *c, struct str *s)
     return snapshot_tensor(c, "result", entry->root, s) && snapshot_collectives(c, s);
 }
 
-/* ---- cases
- * ------------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------------- */
 
 static const char *first_error(const struct diag *d)
 {

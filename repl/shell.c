@@ -106,8 +106,7 @@ void shell_find_terminal(struct shell *sh)
     sh->color = sh->color_mode == ALWAYS || (sh->color_mode == AUTO && !plain);
 }
 
-/* ---- scripts
- * ------------------------------------------------------------------------------------- */
+/* ---- scripts --------------------------------------------------------------------------------------- */
 
 enum lex_result shell_step(struct shell *sh, const struct source *src, size_t *pos, bool final)
 {
@@ -175,8 +174,7 @@ int shell_load(struct shell *sh, const char *path)
     return sh->status;
 }
 
-/* ---- requests
- * ------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------------- */
 
 static void serve_error(struct shell *sh, const char *id, const char *message)
 {
@@ -234,8 +232,7 @@ void shell_serve_line(struct shell *sh, const char *line, size_t n)
     cJSON_Delete(request);
 }
 
-/* ---- prompt
- * --------------------------------------------------------------------------------------- */
+/* ---- prompt ---------------------------------------------------------------------------------------- */
 
 char *shell_prompt(struct shell *sh, struct arena *a)
 {

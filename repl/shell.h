@@ -124,8 +124,7 @@ void shell_serve_line(struct shell *sh, const char *line, size_t n);
 void shell_find_terminal(struct shell *sh); /* size and colour of the terminal */
 char *shell_prompt(struct shell *sh, struct arena *a);
 
-/* ---- one running command ------------------------------------------------------------------------
- */
+/* ---- one running command --------------------------------------------------------------------------- */
 
 struct command;
 
@@ -175,8 +174,7 @@ void call_more(struct call *c, int64_t shown, int64_t n, const char *what);
 /* Runs another command line inside this one (alias, time, source). */
 int call_run(struct call *c, const char *name, const char *text, size_t n);
 
-/* ---- the table of commands
- * ----------------------------------------------------------------------- */
+/* ---- the table of commands ------------------------------------------------------------------------- */
 
 enum complete {
     COMPLETE_NONE,
@@ -219,8 +217,7 @@ extern const int ncommands;
 const struct command *command_find(const char *name, size_t n, int *matches, char *list,
                                    size_t nlist);
 
-/* ---- tables of text
- * -------------------------------------------------------------------------------- */
+/* ---- tables of text -------------------------------------------------------------------------------- */
 
 #define TABLE_COLUMNS 12
 struct table {
@@ -234,23 +231,27 @@ struct table {
 void table_init(struct table *t, struct arena *a, const char *const *heads);
 const char **table_row(struct table *t); /* cells to be filled; NULL counts as "" */
 void table_print(struct call *c, struct table *t, bool with_head);
+/* Whether rows take more than one line of this terminal. */
+bool table_has_long_rows(const struct call *c, struct table *t);
 
-/* ---- words for values (format.c)
- * -------------------------------------------------------------------- */
+/* ---- words for values (format.c) ------------------------------------------------------------------- */
 
+/* What is returned lives in the arena that is passed, or in the call's. */
 const char *with_commas(struct arena *a, int64_t v);               /* 41,212 */
 const char *counted(struct arena *a, int64_t n, const char *noun); /* 1 edit, 2 edits */
-/* Paragraphs filled anew where a line is wider than the terminal (columns; 0: none, text as it is).
- * Lines that begin with a blank are examples and stay. */
 /* Lines wider than the terminal broken between words, the rest further in than the line began. Escape
  * sequences take no room; text without blanks stays. */
 void fold_lines(struct str *to, const char *text, size_t n, int columns);
+void fold_hanging(struct str *to, const char *line, size_t n, int columns, int hang); /* one line, its rest `hang` in */
+/* Paragraphs filled anew where a line is wider than the terminal (columns; 0: none, text as it is).
+ * Lines that begin with a blank are examples and stay. */
 const char *prose(struct arena *a, const char *text, int columns);
-const char *nice_bytes(struct arena *a, int64_t v);                /* 1,024 bytes; 25.0 MiB */
-const char *label_of(struct call *c, instr_id i);                  /* of the loaded module, brief */
-const char *tensor_name(struct call *c,
-                        instr_id i); /* argument name when it has one, else the label */
+const char *nice_bytes(struct arena *a, int64_t v);   /* 1,024 bytes; 25.0 MiB */
+const char *label_of(struct call *c, instr_id i);     /* of the loaded module, brief */
+const char *tensor_name(struct call *c, instr_id i);  /* argument name when it has one, else the label */
 const char *shape_text(struct call *c, shape_id s);
+const char *tensor_shape_text(struct call *c, const struct tensor *t);   /* f32[64,128], of values at hand */
+const char *mesh_words(struct call *c, const struct mesh *m);            /* as `mesh` takes them: data=2 model=4 */
 const char *hlo_text(struct call *c, sharding_id s); /* "{devices=..}"; NULL for none */
 const char *spelled(struct call *c, sharding_id s);  /* as `set spelling` says; "-" for none */
 const char *spelled_of(struct call *c, sharding_id s, shape_id shape); /* spellings that tell the shape, too */

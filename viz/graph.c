@@ -7,7 +7,7 @@
 #include "viz/palette.h"
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, CHIP_W = 5, PAD = 6, DOT_MS = 8000, MOST_AXES = 6 };
+enum { CHIP_W = 5, PAD = 6, DOT_MS = 8000, MOST_AXES = 6 };
 
 /* ---- DOT ----------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MOST_DEVICES = 16, MOST_CHUNKS = 36, BOX_W = 36, BOX_H = 30 };
+enum { MOST_DEVICES = 16, MOST_CHUNKS = 36, BOX_W = 36, BOX_H = 30 };
 
 /* What a device has of a chunk. */
 struct holding {
@@ -400,7 +400,7 @@ static void add_caption(struct hops *h)
     t->bold = true;
     bool over = h->o->round >= h->m->rounds;
     scene_put_text(h->s, ROLE_CAPTION, 0, CELL_H, ALIGN_LEFT,
-        over ? arena_printf(h->a, "after %" PRId64 " rounds, %" PRId64 " bytes in all", h->m->rounds, h->m->bytes)
+        over ? arena_printf(h->a, "after %" PRId64 " rounds, %s in all", h->m->rounds, scene_bytes(h->a, h->m->bytes))
              : arena_printf(h->a, "round %" PRId64 " of %" PRId64 ": what moves next", h->o->round + 1, h->m->rounds));
     h->s->title = str_text(&s);
 }

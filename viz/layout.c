@@ -16,7 +16,7 @@
 #include "viz/graph.h"
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MAX_SHOWN = 8, MAX_PAGES = 4, MAX_NAMED = 4, MOST_SHOWN = 1024, MOST_VALUES = 4096 };
+enum { MAX_PAGES = 4, MAX_NAMED = 4, MOST_VALUES = 4096 };
 
 /* The tiles of one dimension that are drawn: indices, -1 stands for "some left out". */
 struct strip {
@@ -51,18 +51,6 @@ struct layout {
 };
 
 /* ---- what is drawn ------------------------------------------------------------------------------- */
-
-static void choose_strip(const struct layout *l, struct strip *s, int64_t max_shown)
-{
-    s->n = (int)(s->tiles <= max_shown ? s->tiles : min_i64(max_shown, 5));
-    s->at = ARENA_ARRAY(l->a, int64_t, s->n);
-    for (int i = 0; i < s->n; i++)
-        s->at[i] = i;
-    if (s->tiles > max_shown) {
-        s->at[s->n - 2] = -1;
-        s->at[s->n - 1] = s->tiles - 1;
-    }
-}
 
 static struct strip strip_of(const struct layout *l, int dim)
 {
@@ -348,10 +336,13 @@ static void draw_panel(struct layout *l, double left, double top)
         scene_put_text(l->scene, ROLE_RULER, left + (c + 0.5) * l->cols.step, top, ALIGN_CENTER,
                  range_text(l, &l->cols, c))
             ->axis = l->cols.axis;
-    for (int r = 0; r < l->rows.n && l->rows.dim >= 0; r++)
-        scene_put_text(l->scene, ROLE_RULER, left - CELL_W, l->rows.origin + r * l->rows.step + l->rows.step / 2,
-                 ALIGN_RIGHT, range_text(l, &l->rows, r))
-            ->axis = l->rows.axis;
+    for (int r = 0; r < l->rows.n && l->rows.dim >= 0; r++) {
+        struct scene_item *it =
+            scene_put_text(l->scene, ROLE_RULER, left - CELL_W, l->rows.origin + r * l->rows.step + l->rows.step / 2,
+                 ALIGN_RIGHT, range_text(l, &l->rows, r));
+        it->axis = l->rows.axis;
+        it->middle = true;
+    }
     for (int r = 0; r < l->rows.n; r++)
         for (int c = 0; c < l->cols.n; c++) {
             if (l->rows.at[r] >= 0 && l->cols.at[c] >= 0) {
@@ -596,15 +587,15 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
     double top = add_caption(l, name, 0);
     int rows, cols;
     choose_dims(l, &rows, &cols);
-    int64_t most = l->o->max_tiles > 0 ? min_i64(max_i64(l->o->max_tiles, 5), MOST_SHOWN) : MAX_SHOWN;
+    int64_t most = scene_most_shown(l->o->max_tiles);
     l->rows = strip_of(l, rows);
     l->cols = strip_of(l, cols);
-    choose_strip(l, &l->rows, most);
-    choose_strip(l, &l->cols, most);
+    l->rows.n = scene_shown(a, l->rows.tiles, most, &l->rows.at);
+    l->cols.n = scene_shown(a, l->cols.tiles, most, &l->cols.at);
     measure(l);
     while (l->o->narrow && ruler_width(l) + l->cols.n * l->cols.step > CELL_W * (CAPTION_ROOM - 1)) {
         if (l->cols.n > 3)
-            choose_strip(l, &l->cols, min_i64(most, l->cols.n - 1));
+            l->cols.n = scene_shown(a, l->cols.tiles, min_i64(most, l->cols.n - 1), &l->cols.at);
         else if (l->named > 1)
             l->named--;
         else

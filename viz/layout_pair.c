@@ -3,8 +3,6 @@
 
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12 };
-
 struct scene *view_layout_pair(struct ir *c, const struct mesh *mesh, const char *name, shape_id shape,
                                sharding_id before, sharding_id after, const char *before_title,
                                const char *after_title, const struct layout_options *o, struct arena *a)

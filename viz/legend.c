@@ -3,8 +3,6 @@
 
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12 };
-
 void scene_measure(struct scene *s)
 {
     for (int64_t i = 0; i < s->items.n; i++) {

@@ -4,7 +4,7 @@
 
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, HIGH = 160, LEFT = 14 * CELL_W, LINES = 8, COLUMNS = 64, BAR = 20 * CELL_W };
+enum { HIGH = 160, LEFT = 14 * CELL_W, LINES = 8, COLUMNS = 64, BAR = 20 * CELL_W };
 
 static const char *bytes_text(struct arena *a, int64_t bytes)
 {

@@ -6,7 +6,7 @@
 
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MAX_SHOWN = 8, MAX_PAGES = 4, MOST_SHOWN = 1024 };
+enum { MAX_PAGES = 4 };
 
 struct grid_axis {
     int axis; /* of the mesh; -1: a made-up one of size 1 */
@@ -36,14 +36,7 @@ struct mesh_picture {
 static struct grid_axis axis_of(struct arena *a, const struct mesh *m, int axis, int64_t most)
 {
     struct grid_axis g = { .axis = axis, .size = axis >= 0 ? m->axes[axis].size : 1 };
-    g.n = (int)(g.size <= most ? g.size : min_i64(most, 5));
-    g.at = ARENA_ARRAY(a, int64_t, g.n);
-    for (int i = 0; i < g.n; i++)
-        g.at[i] = i;
-    if (g.size > most) {
-        g.at[g.n - 2] = -1;
-        g.at[g.n - 1] = g.size - 1;
-    }
+    g.n = scene_shown(a, g.size, most, &g.at);
     return g;
 }
 
@@ -419,7 +412,7 @@ struct scene *view_mesh_full(struct ir *c, const struct mesh *m, const struct me
 {
     static const struct mesh_options plain = { .highlight = -1, .group = -1, .pairs_axis = -1 };
     struct mesh_picture p = { .s = scene_new(a), .ir = c, .m = m, .o = o ? o : &plain };
-    int64_t most = p.o->max_shown > 0 ? min_i64(max_i64(p.o->max_shown, 5), MOST_SHOWN) : MAX_SHOWN;
+    int64_t most = scene_most_shown(p.o->max_shown);
     int64_t most_pages = p.o->max_pages > 0 ? p.o->max_pages : MAX_PAGES;
     add_caption(&p);
     p.rows = axis_of(a, m, m->naxes >= 2 ? m->naxes - 2 : -1, most);

@@ -29,6 +29,26 @@ struct scene_item *scene_put_text(struct scene *s, enum scene_role role, double 
     return t;
 }
 
+enum { SHOWN_USUALLY = 8, SHOWN_AT_LEAST = 3, SHOWN_BEFORE_GAP = 3, MOST_ASKED = 1024 };
+
+int64_t scene_most_shown(int64_t asked)
+{
+    return asked > 0 ? min_i64(max_i64(asked, SHOWN_BEFORE_GAP + 2), MOST_ASKED) : SHOWN_USUALLY;
+}
+
+int scene_shown(struct arena *a, int64_t n, int64_t most, int64_t **at)
+{
+    int shown = (int)(n <= most ? n : max_i64(min_i64(most, SHOWN_BEFORE_GAP + 2), SHOWN_AT_LEAST));
+    *at = ARENA_ARRAY(a, int64_t, shown);
+    for (int k = 0; k < shown; k++)
+        (*at)[k] = k;
+    if (shown < n) {
+        (*at)[shown - 2] = -1;
+        (*at)[shown - 1] = n - 1;
+    }
+    return shown;
+}
+
 void scene_append(struct scene *s, const struct scene *from, double dx, double dy)
 {
     for (int64_t i = 0; i < from->items.n; i++) {
@@ -98,7 +118,8 @@ struct scene_rect scene_text_rect(const struct scene_item *it)
 {
     double w = SCENE_GLYPH * it->size * scene_text_columns(it->text);
     double x = it->x - (it->align == ALIGN_CENTER ? w / 2 : it->align == ALIGN_RIGHT ? w : 0);
-    return (struct scene_rect){ x, it->y, w, it->size * 1.17 };
+    double h = it->size * 1.17;
+    return (struct scene_rect){ x, it->middle ? it->y - h / 2 : it->y, w, h };
 }
 
 bool scene_is_free(const struct scene *s, const struct scene_item *text)
@@ -118,16 +139,13 @@ bool scene_is_free(const struct scene *s, const struct scene_item *text)
     return true;
 }
 
-/* A tile's label stands in its upper half where there is room for that: its middle shows its colour. */
 bool scene_label_rect(const struct scene_item *it, struct scene_rect *out)
 {
     if (it->kind != SCENE_BOX || !it->text || !it->text[0] || it->role == ROLE_LEGEND)
         return false;
     double w = it->label_w > 0 ? it->label_w : it->w, h = it->label_h > 0 ? it->label_h : it->h;
     double line = it->size * 1.17, wide = SCENE_GLYPH * it->size * scene_text_columns(it->text);
-    bool upper = it->role == ROLE_TILE && h >= 2.05 * line;
-    *out = (struct scene_rect){ it->x + (w - wide) / 2, it->y + h / 2 - (upper ? line + 0.5 : line / 2), wide,
-                                line };
+    *out = (struct scene_rect){ it->x + (w - wide) / 2, it->y + (h - line) / 2, wide, line };
     return wide <= w + 0.5 && line <= h + 0.5;
 }
 

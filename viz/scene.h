@@ -78,6 +78,12 @@ struct scene_item *scene_add(struct scene *s, enum scene_kind kind, enum scene_r
 struct scene_item *scene_put_text(struct scene *s, enum scene_role role, double x, double y, enum scene_align align,
                                   const char *text);
 
+/* Of a row of n cells those that are drawn, so that a picture of a million devices is as large as that of
+ * sixteen: all up to `most`, else the first few, a gap (-1) and the last. Their number; *at: their indices, a's. */
+int scene_shown(struct arena *a, int64_t n, int64_t most, int64_t **at);
+/* That `most`, when the user asked for so many; 0: did not. */
+int64_t scene_most_shown(int64_t asked);
+
 /* Backends. The text backend draws on a grid of columns x rows cells (0: as needed, at least 80x24);
  * ascii: no character above 126; color: ANSI colours on top (never the only sign). */
 struct text_options {
@@ -99,6 +105,9 @@ static inline int64_t scene_color(const struct scene_item *it)
 {
     return it->nowners == 1 ? it->owners[0] : it->device;
 }
+
+/* A cell of the text backend, in points: views place what text must show on multiples of it. */
+enum { CELL_W = 6, CELL_H = 12 };
 
 /* Text is drawn in a fixed-width face, so that every backend agrees with the views on its width. */
 #define SCENE_GLYPH 0.6   /* width of a character, of its size */

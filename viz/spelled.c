@@ -3,8 +3,6 @@
 
 #include "viz/graph.h"
 
-enum { CELL_W = 6 };
-
 static const char stops[] = "[](),_?*: ";
 
 static int axis_at(const struct mesh *mesh, const char *text, const char *p, size_t n)

@@ -258,7 +258,7 @@ static void text_item(const struct scene_item *it, bool dark, struct str *out)
                    : it->role == ROLE_MOVE ? palette_paint(PAINT_MOVE, dark)
                    : it->role == ROLE_TILE ? palette_paint(PAINT_ON_TILE, dark)
                                            : palette_paint(faint ? PAINT_FAINT : PAINT_INK, dark);
-    label(it->x, it->y + 0.92 * it->size, it->size, anchors[it->align], it->bold, rgb, it->text, out);
+    label(it->x, scene_text_rect(it).y + 0.92 * it->size, it->size, anchors[it->align], it->bold, rgb, it->text, out);
 }
 
 static void box_label(const struct scene_item *it, bool dark, struct str *out)

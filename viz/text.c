@@ -8,7 +8,7 @@
 #include "viz/palette.h"
 #include "viz/scene.h"
 
-enum { CELL_W = 6, CELL_H = 12, UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
+enum { UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
 
 struct cell {
     uint8_t lines;

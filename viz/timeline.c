@@ -5,7 +5,7 @@
 #include "viz/hops.h"
 #include "viz/views.h"
 
-enum { CELL_W = 6, CELL_H = 12, MOST_ROWS = 32, ROW_H = 2 * CELL_H };
+enum { MOST_ROWS = 32, ROW_H = 2 * CELL_H };
 
 /* A loop's body that shifts values between stages. */
 struct shift {
@@ -243,7 +243,7 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
     l.stages = stages;
     find_shifts(&l);
     struct str s = STR_IN(a);
-    str_addf(&s, "%" PRId64 " devices over %" PRId64 " ticks: %.1f%% of their time they wait", t->ndevices, t->ticks,
+    str_addf(&s, "%" PRId64 " devices over %" PRId64 " ticks: %.1f %% of their time they wait", t->ndevices, t->ticks,
              100 * trace_idle_share(t));
     scene_put_text(l.s, ROLE_CAPTION, 0, 0, ALIGN_LEFT, str_text(&s))->bold = true;
     l.s->title = str_text(&s);
@@ -258,8 +258,11 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
         scene_put_text(l.s, ROLE_RULER, l.left, y - CELL_H, ALIGN_LEFT, arena_printf(a, "ticks 0 to %" PRId64, t->ticks));
     for (int64_t d = 0; d < rows; d++) {
         int64_t all = max_i64(t->ticks, 1);
-        scene_put_text(l.s, ROLE_RULER, 0, y, ALIGN_LEFT,
-            arena_printf(a, "device %-4" PRId64 " busy %3" PRId64 "%%", d, 100 * (t->computing[d] + t->collective[d]) / all));
+        struct scene_item *label =
+            scene_put_text(l.s, ROLE_RULER, 0, list ? y : y + BAR_H / 2, ALIGN_LEFT,
+                           arena_printf(a, "device %-4" PRId64 " busy %3" PRId64 " %%", d,
+                                        100 * (t->computing[d] + t->collective[d]) / all));
+        label->middle = !list;
         if (list) {
             scene_put_text(l.s, ROLE_LABEL, l.left, y, ALIGN_LEFT, row_text(&l, d));
             y += CELL_H;

@@ -58,7 +58,9 @@ struct cost_plan {
     bool plain_matrix;
     bool *fused;       /* [ninstrs + 1] computed inside its users */
     instr_id *through; /* [ninstrs + 1] what comes out of a barrier: what went in; none for others */
-    bool *repeated;    /* [ninstrs + 1] plain_matrix: a kernel, and computed again inside some users */
+    /* plain_matrix: what each kernel computes, inside[inside_at, + inside_n); an operation can be in several. */
+    VEC(instr_id) inside;
+    uint32_t *inside_at, *inside_n; /* [ninstrs + 1]; NULL: fused tells */
     uint32_t *position;/* [ninstrs + 1] in the schedule of its computation; fused ones: 0 */
     /* By computation [ncomps + 1]. */
     uint8_t *use;      /* enum comp_use */

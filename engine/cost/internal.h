@@ -15,6 +15,32 @@ instr_id updated_by(const struct module *m, const struct instr *in, int64_t *int
 
 /* Operations that make no value of their own: their leaves are those of operands. */
 bool op_forwards(const struct module *m, const struct instr *in);
+
+/* Single operations, for kernels: plan.c. */
+bool op_is_loop(const struct module *m, const struct instr *in);      /* maps or moves elements: can be computed where they are used */
+bool op_is_dear(const struct instr *in);                              /* too dear to compute twice */
+bool op_strided_reduce(const struct module *m, const struct instr *in);
+bool op_reuses(const struct module *m, const struct instr *user);     /* reads elements more than once each */
+
+/* A user, and by which operand it knows the value: itself or what comes out of a barrier. */
+struct value_reader {
+    instr_id user, as;
+};
+/* All that read i, also behind barriers; -1: more than `room`, or not all are known. */
+int readers_of(const struct cost_plan *p, instr_id i, struct value_reader *list, int room);
+/* The barrier that a tuple goes into and nothing else. */
+bool barrier_of(const struct cost_plan *p, instr_id tuple, instr_id *out);
+
+/* Kernels as XLA's CPU compiler makes them: fuse_cpu.c. One computation after the other. */
+struct fuser;
+struct fuser *fuse_cpu_new(struct cost_plan *p, struct arena *tmp);
+void fuse_cpu(struct fuser *f, const instr_id *order, uint32_t n);
+
+/* FLOPs as XLA counts them behind its CPU compiler's rewrites: count_cpu.c. w: cost_work's. */
+struct cpu_counter;
+struct cpu_counter *cpu_counter_new(const struct cost_plan *p, struct arena *tmp);
+void cpu_work(struct cpu_counter *c, instr_id i, instr_id kernel, struct work *w);
+
 const char *calibration_text(size_t *n);
 
 /* Of a depth-first order and two others the one with the lowest peak: schedule_list.c. at: [ninstrs + 1] to

@@ -88,7 +88,7 @@ static bool is_reshape(const struct module *m, const struct instr *in)
 }
 
 /* Maps or moves elements: can be computed at the place where its elements are used. */
-static bool loop_like(const struct module *m, const struct instr *in)
+bool op_is_loop(const struct module *m, const struct instr *in)
 {
     enum op_kind op = (enum op_kind)in->op;
     if (op_is_elementwise_unary(op) || op_is_elementwise_binary(op))
@@ -121,7 +121,7 @@ static bool loop_like(const struct module *m, const struct instr *in)
 }
 
 /* Too dear to compute twice. */
-static bool is_dear(const struct instr *in)
+bool op_is_dear(const struct instr *in)
 {
     switch ((int)in->op) {
     case OP_DIVIDE:
@@ -158,7 +158,7 @@ static bool is_dear(const struct instr *in)
 
 /* A reduction whose dimensions do not hold the last one reads its operand with a stride: such loops are
  * kept apart. */
-static bool strided_reduce(const struct module *m, const struct instr *in)
+bool op_strided_reduce(const struct module *m, const struct instr *in)
 {
     if (in->op != OP_REDUCE)
         return false;
@@ -172,7 +172,7 @@ static bool strided_reduce(const struct module *m, const struct instr *in)
 }
 
 /* Whether user reads elements of its operand more than once each. */
-static bool reuses(const struct module *m, const struct instr *user)
+bool op_reuses(const struct module *m, const struct instr *user)
 {
     if (user->op == OP_BROADCAST)
         return shape_get(m->ir, user->shape)->count > instr_shape(m, user->operands[0])->count;
@@ -201,7 +201,7 @@ static bool read_through(const struct module *m, const struct instr *in)
     case OP_MINIMUM:
     case OP_NEGATE:
     case OP_PAD:
-        return loop_like(m, in);
+        return op_is_loop(m, in);
     default:
         return false;
     }
@@ -219,7 +219,7 @@ static bool maps(const struct module *m, instr_id x, const struct instr *by, int
     enum op_kind op = (enum op_kind)by->op;
     if (op == OP_DYNAMIC_UPDATE_SLICE)
         return by->operands[1].i == x.i && by->operands[0].i != x.i;
-    return loop_like(m, by) && shape_get(m->ir, by->shape)->count == count &&
+    return op_is_loop(m, by) && shape_get(m->ir, by->shape)->count == count &&
            (op_is_elementwise_unary(op) || op_is_elementwise_binary(op) || op == OP_SELECT || op == OP_CONVERT ||
             op == OP_TRANSPOSE || is_reshape(m, by));
 }
@@ -266,22 +266,17 @@ static void find_barriers(struct cost_plan *p)
     }
 }
 
-/* A user, and by which operand it knows the value: itself or what comes out of a barrier. */
-struct reader {
-    instr_id user, as;
-};
-
 enum { MOST_READERS = 64 };
 
-static bool add_reader(struct reader *list, int *n, instr_id user, instr_id as)
+static bool add_reader(struct value_reader *list, int *n, int room, instr_id user, instr_id as)
 {
-    if (*n == MOST_READERS)
+    if (*n == room)
         return false;
-    list[(*n)++] = (struct reader){ user, as };
+    list[(*n)++] = (struct value_reader){ user, as };
     return true;
 }
 
-static bool barrier_of(const struct cost_plan *p, instr_id tuple, instr_id *out)
+bool barrier_of(const struct cost_plan *p, instr_id tuple, instr_id *out)
 {
     const struct module *m = p->module;
     if (instr_at(m, tuple)->op != OP_TUPLE || users_count(&p->users, tuple) != 1 ||
@@ -292,12 +287,12 @@ static bool barrier_of(const struct cost_plan *p, instr_id tuple, instr_id *out)
 }
 
 /* All that read i, also behind barriers; -1: too many, or not all are known. */
-static int readers_of(const struct cost_plan *p, instr_id i, struct reader *list)
+int readers_of(const struct cost_plan *p, instr_id i, struct value_reader *list, int room)
 {
     const struct module *m = p->module;
     int n = 0;
     for (uint32_t k = 0; k < users_count(&p->users, i); k++)
-        if (!add_reader(list, &n, users_of(&p->users, i)[k], i))
+        if (!add_reader(list, &n, room, users_of(&p->users, i)[k], i))
             return -1;
     for (int at = 0; at < n; at++) {
         instr_id barrier, as = list[at].as;
@@ -316,7 +311,7 @@ static int readers_of(const struct cost_plan *p, instr_id i, struct reader *list
             if (comp_at(m, in->comp)->root.i == g.i)
                 return -1;
             for (uint32_t u = 0; u < users_count(&p->users, g); u++)
-                if (!add_reader(list, &n, users_of(&p->users, g)[u], g))
+                if (!add_reader(list, &n, room, users_of(&p->users, g)[u], g))
                     return -1;
         }
     }
@@ -329,17 +324,17 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
 {
     const struct module *m = p->module;
     const struct instr *in = instr_at(m, i);
-    struct reader list[MOST_READERS];
+    struct value_reader list[MOST_READERS];
     instr_id end = ends_in(p, i);
     if (end.i) {
         p->kernel[end.i].matrix = i;
         copies[i.i] = 1;
         return true;
     }
-    if (!loop_like(m, in) || comp_at(m, in->comp)->root.i == i.i || strided_reduce(m, in))
+    if (!op_is_loop(m, in) || comp_at(m, in->comp)->root.i == i.i || op_strided_reduce(m, in))
         return false;
-    int n = readers_of(p, i, list);
-    if (n <= 0 || (n > 1 && is_dear(in)))
+    int n = readers_of(p, i, list, MOST_READERS);
+    if (n <= 0 || (n > 1 && op_is_dear(in)))
         return false;
     uint64_t sum = 0;
     for (int k = 0; k < n; k++) {
@@ -349,8 +344,8 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
             sum += times;
             continue;
         }
-        if (!loop_like(m, u) || strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[list[k].user.i]) ||
-            (is_dear(in) && reuses(m, u)))
+        if (!op_is_loop(m, u) || op_strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[list[k].user.i]) ||
+            (op_is_dear(in) && op_reuses(m, u)))
             return false;
         if (u->op == OP_DYNAMIC_UPDATE_SLICE && u->operands[0].i == list[k].as.i)
             return false; /* what is updated in place has to be there */
@@ -362,44 +357,14 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
     return true;
 }
 
-/* XLA's CPU backend repeats an operation in users that can take it in although others need its value.
- * Computing it again reads no more than reading it would: it has one operand that counts, or makes at
- * least as much as it reads. */
-static bool cheap_to_repeat(const struct cost_plan *p, instr_id i)
-{
-    const struct module *m = p->module;
-    const struct instr *in = instr_at(m, i);
-    if (!loop_like(m, in) || is_dear(in) || in->op == OP_DYNAMIC_UPDATE_SLICE || in->op == OP_GATHER ||
-        op_forwards(m, in) || strided_reduce(m, in))
-        return false;
-    int64_t read = 0;
-    int large = 0;
-    const struct shape *s = shape_get(m->ir, in->shape);
-    for (uint32_t k = 0; k < in->noperands; k++) {
-        const struct shape *o = instr_shape(m, in->operands[k]);
-        large += o->count > 1 && instr_at(m, in->operands[k])->op != OP_BROADCAST;
-        read += max_i64(o->bytes, 0);
-    }
-    return large <= 1 || read <= s->bytes;
-}
-
-/* Whether `by` computes its operand again instead of reading it. */
-static bool repeats(const struct cost_plan *p, const struct instr *by, uint32_t k)
-{
-    const struct module *m = p->module;
-    instr_id x = by->operands[k];
-    return p->repeated[x.i] && loop_like(m, by) && !strided_reduce(m, by) && !op_forwards(m, by) &&
-           !(by->op == OP_DYNAMIC_UPDATE_SLICE && k == 0);
-}
-
 static void find_fused(struct cost_plan *p, const struct cost_plan *before)
 {
     const struct module *m = p->module;
     struct arena tmp = { 0 };
     arena_open(&tmp);
     uint32_t *copies = ARENA_ARRAY(&tmp, uint32_t, (int64_t)module_ninstrs(m) + 2);
+    struct fuser *cpu = p->plain_matrix ? fuse_cpu_new(p, &tmp) : NULL;
     for (uint32_t c = 0; c < p->ncomps; c++) {
-        const struct computation *comp = comp_at(m, p->comps[c]);
         if (p->use[p->comps[c].i] != COMP_RUN)
             continue;
         if (p->alike[p->comps[c].i].i) {
@@ -408,10 +373,10 @@ static void find_fused(struct cost_plan *p, const struct cost_plan *before)
         }
         uint32_t n;
         const instr_id *order = comp_post_order(m, p->comps[c], &p->users, &tmp, &n);
-        (void)comp;
-        for (uint32_t k = n; k-- > 0;)
-            if (!(p->fused[order[k].i] = taken_in(p, order[k], copies)))
-                p->repeated[order[k].i] = p->plain_matrix && users_count(&p->users, order[k]) > 1 && cheap_to_repeat(p, order[k]);
+        if (cpu)
+            fuse_cpu(cpu, order, n);
+        for (uint32_t k = n; !cpu && k-- > 0;)
+            p->fused[order[k].i] = taken_in(p, order[k], copies);
     }
     arena_close(&tmp);
 }
@@ -470,7 +435,8 @@ struct maker {
     struct cost_plan *p;
     struct arena tmp;
     uint32_t *mark;     /* [ninstrs + 1] kernel that met it last */
-    int again;          /* operations that the kernel at hand computes again */
+    uint32_t *inside;   /* [ninstrs + 1] plain_matrix: kernel that computes it, of those at hand the last */
+    struct cpu_counter *cpu; /* plain_matrix */
     int64_t *at;        /* where it stands among that kernel's external operands */
     VEC(instr_id) stack;
     VEC(instr_id) ext;
@@ -571,11 +537,10 @@ static void reads(struct maker *k, uint32_t root, const struct instr *by)
         instr_id x = by->operands[o];
         if (by->op == OP_TUPLE && p->fused[x.i])
             continue; /* into a barrier: who comes after it computes x */
-        if (p->through[x.i].i && p->fused[p->through[x.i].i])
-            x = p->through[x.i];
-        bool again = !p->fused[x.i] && k->again < MOST_COPIES && repeats(p, by, o);
-        if (p->fused[x.i] || again) {
-            k->again += again;
+        instr_id from = p->through[x.i];
+        if (from.i && (k->inside ? k->inside[from.i] == root : p->fused[from.i]))
+            x = from;
+        if (k->inside ? k->inside[x.i] == root : p->fused[x.i]) {
             if (k->mark[x.i] != root) {
                 k->mark[x.i] = root;
                 vec_push(&k->tmp, &k->stack, x);
@@ -613,7 +578,7 @@ static double inner_work(struct maker *k, instr_id fusion, struct work *out)
     return matrix;
 }
 
-static void add_work(struct maker *k, struct kernel *to, instr_id i)
+static void add_work(struct maker *k, struct kernel *to, instr_id i, instr_id root)
 {
     const struct module *m = k->p->module;
     struct work w;
@@ -621,6 +586,11 @@ static void add_work(struct maker *k, struct kernel *to, instr_id i)
     double matrix = w.matrix ? w.flops : 0;
     if (instr_at(m, i)->op == OP_FUSION)
         matrix = inner_work(k, i, &w);
+    if (k->cpu) {
+        double before = w.flops;
+        cpu_work(k->cpu, i, root, &w);
+        matrix = w.matrix ? before : matrix;
+    }
     to->flops += w.flops;
     to->transcendentals += w.transcendentals;
     to->matrix_flops += matrix;
@@ -639,12 +609,13 @@ static void make_kernel(struct maker *k, instr_id r)
     struct kernel *to = &p->kernel[r.i];
     p->ext_start[r.i] = (uint32_t)k->ext.n;
     k->stack.n = 0;
-    k->again = 0;
-    add_work(k, to, r);
+    for (uint32_t x = 0; k->inside && x < p->inside_n[r.i]; x++)
+        k->inside[p->inside.v[p->inside_at[r.i] + x].i] = r.i;
+    add_work(k, to, r, r);
     reads(k, r.i, in);
     while (k->stack.n > 0) {
         instr_id x = k->stack.v[--k->stack.n];
-        add_work(k, to, x);
+        add_work(k, to, x, r);
         reads(k, r.i, instr_at(m, x));
     }
     if (does_nothing(m, in))
@@ -676,6 +647,9 @@ static void make_kernels(struct cost_plan *p, const struct cost_plan *before)
     k.mark = ARENA_ARRAY(&k.tmp, uint32_t, n);
     k.at = ARENA_ARRAY(&k.tmp, int64_t, n);
     k.inner = ARENA_ARRAY(&k.tmp, double, (int64_t)module_ncomps(m) + 2);
+    if (p->plain_matrix && !p->options.no_fusion)
+        k.cpu = cpu_counter_new(p, &k.tmp);
+    k.inside = p->inside_n ? ARENA_ARRAY(&k.tmp, uint32_t, n) : NULL;
     bool *run = ARENA_ARRAY(&k.tmp, bool, n);
     for (uint32_t c = 0; c < p->ncomps; c++) {
         const struct computation *comp = comp_at(m, p->comps[c]);
@@ -705,7 +679,6 @@ static void plan_fill(struct cost_plan *p, struct cost_plan *before, const struc
     const struct module *m = p->module;
     int64_t n = (int64_t)module_ninstrs(m) + 2, nc = (int64_t)module_ncomps(m) + 2;
     p->fused = ARENA_ARRAY(&p->arena, bool, n);
-    p->repeated = ARENA_ARRAY(&p->arena, bool, n);
     p->position = ARENA_ARRAY(&p->arena, uint32_t, n);
     p->trips = ARENA_ARRAY(&p->arena, int64_t, n);
     p->kernel = ARENA_ARRAY(&p->arena, struct kernel, n);

@@ -157,7 +157,7 @@ void plan_find_alike(struct cost_plan *p, struct cost_plan *before)
 {
     const struct module *m = p->module;
     p->alike = ARENA_ARRAY(&p->arena, comp_id, (int64_t)module_ncomps(m) + 2);
-    if (!before || before->module->ir != m->ir || before->module->is_scheduled != m->is_scheduled ||
+    if (!before || p->plain_matrix || before->module->ir != m->ir || before->module->is_scheduled != m->is_scheduled ||
         !same_options(&before->options, &p->options))
         return;
     struct arena tmp = { 0 };
@@ -201,7 +201,6 @@ void plan_take_flags(struct cost_plan *p, const struct cost_plan *before, comp_i
     for (uint32_t k = 0; k < x->ninstrs; k++) {
         uint32_t i = x->instrs[k].i, j = y->instrs[k].i;
         p->fused[i] = before->fused[j];
-        p->repeated[i] = before->repeated[j];
         p->kernel[i] = before->kernel[j];
         p->kernel[i].matrix = plan_taken(p, before, c, before->kernel[j].matrix);
     }

@@ -222,7 +222,8 @@ void cost_work(const struct module *m, instr_id i, struct work *out)
         return;
     case WORK_window:
         if (in->op == OP_REDUCE_WINDOW) {
-            times_body(m, i, 0, elements(m, i) * (window_elements(in) - 1), out);
+            const struct shape *first = shape_get(m->ir, shape_leaf(m->ir, in->shape, 0)); /* several operands have one window */
+            times_body(m, i, 0, (double)max_i64(first->count, 0) * (window_elements(in) - 1), out);
         } else {
             double n = elements(m, in->operands[1]);
             times_body(m, i, 0, n * (window_elements(in) - 1), out);

@@ -234,7 +234,13 @@ bool rule_reduce_precision(struct rule *r)
 
 bool rule_custom_call(struct rule *r)
 {
-    return need_attr(r, ATTR_CUSTOM_CALL_TARGET);
+    if (!need_attr(r, ATTR_CUSTOM_CALL_TARGET))
+        return false;
+    if (strcmp(instr_target(r->m, r->in), "Sharding") != 0)
+        return true;
+    return r->in->noperands == 1 ? give_shape(r, operand_id(r, 0))
+                                 : bad(r, "an annotation (custom_call_target=\"Sharding\") has one operand, not %" PRIu32,
+                                       r->in->noperands);
 }
 
 static bool need_word(const struct rule *r, enum attr_key k, int n, const char *const *words, const char *list)
@@ -250,8 +256,14 @@ bool rule_rng_bit_generator(struct rule *r)
 {
     static const char *const known[] = { "rng_default", "rng_three_fry", "rng_philox" };
     static const char list[] = "rng_default, rng_three_fry, rng_philox";
-    return need_word(r, ATTR_RNG_ALGORITHM, COUNTOF(known), known, list) &&
-           need_word(r, ATTR_ALGORITHM, COUNTOF(known), known, list);
+    if (!need_word(r, ATTR_RNG_ALGORITHM, COUNTOF(known), known, list) ||
+        !need_word(r, ATTR_ALGORITHM, COUNTOF(known), known, list))
+        return false;
+    const struct shape *s = r->declared;
+    if (s->kind != SHAPE_TUPLE || s->nelems != 2 || shape_same(r->ir, s->elems[0], operand_id(r, 0)))
+        return true;
+    return bad(r, "it is given the state %s and returns the state %s: they must be the same", shown(r, operand_id(r, 0)),
+               shown(r, s->elems[0]));
 }
 
 bool need_transpose_word(const struct rule *r)

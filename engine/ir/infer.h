@@ -94,6 +94,7 @@ typedef bool rule_fn(struct rule *r);
 /* infer.c */
 rule_fn rule_reduce_precision, rule_custom_call, rule_rng_bit_generator;
 bool need_transpose_word(const struct rule *r);
+rule_fn rule_done;
 rule_fn rule_given, rule_iota, rule_abs, rule_unary, rule_convert, rule_bitcast_convert, rule_copy,
     rule_copy0, rule_real, rule_is_finite, rule_binary, rule_compare, rule_complex, rule_select,
     rule_clamp, rule_map, rule_tuple, rule_get_tuple_element;

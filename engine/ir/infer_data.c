@@ -335,9 +335,9 @@ bool rule_gather(struct rule *r)
     for (int i = 0; i < n; i++) {
         bool single = (g.in_inserted | g.in_batch) >> i & 1;
         if (sizes[i] < 0 || sizes[i] > x->dims[i] || (single && sizes[i] > 1))
-            return bad(r, "slice_sizes=%s: size %" PRId64 " of dimension %d does not fit%s",
-                       shown_dims(r, n, sizes), sizes[i], i,
-                       single && sizes[i] > 1 ? " a collapsed or batch dimension" : "");
+            return bad(r, "slice_sizes=%s: size %" PRId64 " of dimension %d does not fit %s%s",
+                       shown_dims(r, n, sizes), sizes[i], i, shown(r, operand_id(r, 0)),
+                       single && sizes[i] > 1 ? ": a collapsed or batch dimension is 1 long" : "");
     }
     struct dims d = { 0 };
     int next_window = 0, next_index = 0;

@@ -254,6 +254,15 @@ bool rule_collective_permute(struct rule *r)
     return r->in->noperands != 1 || give_operands(r, false);
 }
 
+/* The second element of what was started: (operands, results, ..). */
+bool rule_done(struct rule *r)
+{
+    const struct shape *s = operand(r, 0);
+    if (s->kind == SHAPE_TUPLE && s->nelems >= 2)
+        return give_shape(r, s->elems[1]);
+    return bad(r, "the operand must be what was started, a tuple of operands and results, not %s", shown(r, operand_id(r, 0)));
+}
+
 /* ---- fixed results ------------------------------------------------------------------------------ */
 
 bool rule_token(struct rule *r)

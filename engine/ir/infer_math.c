@@ -48,8 +48,10 @@ enum { DOT_RANK = 32 };
 
 bool rule_dot(struct rule *r)
 {
-    if (instr_attr(r->in, ATTR_SPARSITY) || r->in->noperands > 2)
+    if (instr_attr(r->in, ATTR_SPARSITY))
         return true; /* sparse: sizes follow from metadata that is not read */
+    if (r->in->noperands > 2)
+        return bad(r, "takes 2 operands, not %" PRIu32 ": more are for sparse ones (sparsity=)", r->in->noperands);
     if (!all_arrays(r))
         return false;
     const struct shape *a = operand(r, 0), *b = operand(r, 1);
@@ -272,7 +274,7 @@ bool rule_reduce(struct rule *r)
     int nd;
     const int64_t *v;
     uint64_t gone;
-    if (!check_reduction(r, &n, &types) ||
+    if (!check_reduction(r, &n, &types) || !need_attr(r, ATTR_DIMENSIONS) ||
         !need_dims(r, ATTR_DIMENSIONS, operand(r, 0)->rank, &nd, &v, &gone))
         return false;
     const struct shape *x = operand(r, 0);

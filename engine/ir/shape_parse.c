@@ -3,6 +3,7 @@
 #include "ir/ir.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct reader {
     struct ir *ir;
@@ -58,9 +59,35 @@ static void skip(struct reader *r)
 
 /* ---- element type ------------------------------------------------------------------------------ */
 
+/* What other texts call the types. */
+static const char *other_name(const char *word)
+{
+    static const char *const same[][2] = {
+        { "float", "f32" },      { "float32", "f32" },     { "fp32", "f32" },        { "float64", "f64" },
+        { "double", "f64" },     { "fp64", "f64" },        { "float16", "f16" },     { "half", "f16" },
+        { "fp16", "f16" },       { "bfloat16", "bf16" },   { "bfloat", "bf16" },     { "bool", "pred" },
+        { "i1", "pred" },        { "i4", "s4" },           { "i8", "s8" },           { "i16", "s16" },
+        { "i32", "s32" },        { "i64", "s64" },         { "int4", "s4" },         { "int8", "s8" },
+        { "int16", "s16" },      { "int", "s32" },         { "int32", "s32" },       { "int64", "s64" },
+        { "ui4", "u4" },         { "ui8", "u8" },          { "ui16", "u16" },        { "ui32", "u32" },
+        { "ui64", "u64" },       { "uint8", "u8" },        { "uint16", "u16" },      { "uint32", "u32" },
+        { "uint64", "u64" },     { "complex64", "c64" },   { "complex", "c64" },     { "complex128", "c128" },
+        { "float8_e4m3fn", "f8e4m3fn" }, { "float8_e5m2", "f8e5m2" },
+    };
+    for (size_t i = 0; i < COUNTOF(same); i++)
+        if (strcasecmp(word, same[i][0]) == 0)
+            return same[i][1];
+    for (int t = 1; t < DTYPE_COUNT; t++)
+        if (strcasecmp(word, dtype_name((enum dtype)t)) == 0)
+            return dtype_name((enum dtype)t);
+    return NULL;
+}
+
 static const char *nearest_dtype(const char *word)
 {
-    const char *best = NULL;
+    const char *best = other_name(word);
+    if (best)
+        return best;
     int least = 3;
     for (int t = 1; t < DTYPE_COUNT; t++) {
         int e = edit_distance(word, dtype_name((enum dtype)t), 3);

@@ -18,5 +18,7 @@ struct check {
 
 /* verify_devices.c: replica groups, source-target pairs and shardings of one instruction. */
 void verify_devices(struct check *v, instr_id i);
+/* verify_shardy.c: the xla.sdy.sharding among its frontend attributes. */
+void verify_shardy(struct check *v, instr_id i);
 
 #endif

@@ -43,15 +43,46 @@ static bool check_ids(struct check *v, instr_id i, const char *what, int64_t n, 
     return true;
 }
 
+/* Where the ids are devices, each one is in a group, unless a single one says that nothing is sent. */
+static void check_covered(struct check *v, instr_id i, const struct replica_groups *g, int64_t n)
+{
+    const struct instr *in = instr_at(v->m, i);
+    int64_t all = device_limit(v->m);
+    if (!v->ok || n <= 1 || n == all || all == 0 || !instr_attr(in, ATTR_CHANNEL_ID) ||
+        !instr_bool(in, ATTR_USE_GLOBAL_DEVICE_IDS, false))
+        return;
+    if (g->uniform) {
+        v->ok = diag_error(v->d, v->m->source, in->at,
+                           "%s %s: its replica_groups hold %" PRId64 " devices, but the module runs on %" PRId64,
+                           op_name((enum op_kind)in->op), named(v->m, &v->tmp, i), n, all);
+        return;
+    }
+    bool *found = ARENA_ARRAY(&v->tmp, bool, all);
+    for (int64_t k = 0; k < n; k++)
+        if (g->ids[k] >= 0 && g->ids[k] < all)
+            found[g->ids[k]] = true;
+    int64_t missing = 0;
+    while (missing < all && found[missing])
+        missing++;
+    (void)complain(v, i, "replica_groups:", missing, "is missing: every device of the module must be in one group");
+}
+
 static void check_groups(struct check *v, instr_id i, const struct replica_groups *g)
 {
+    const struct instr *in = instr_at(v->m, i);
+    bool reduces = in->op == OP_ALL_REDUCE || in->op == OP_ALL_GATHER || in->op == OP_REDUCE_SCATTER ||
+                   in->op == OP_ALL_REDUCE_START || in->op == OP_ALL_GATHER_START;
+    if (reduces && instr_bool(in, ATTR_USE_GLOBAL_DEVICE_IDS, false) && !instr_attr(in, ATTR_CHANNEL_ID))
+        v->ok = diag_error(v->d, v->m->source, in->at, "%s %s: use_global_device_ids=true needs a channel_id",
+                           op_name((enum op_kind)in->op), named(v->m, &v->tmp, i));
     if (g->none)
         return;
     if (!g->uniform) {
         int64_t n = 0;
         for (int64_t k = 0; k < g->nlists; k++)
             n += g->sizes[k];
-        (void)check_ids(v, i, "replica_groups:", n, g->ids, 1);
+        if (check_ids(v, i, "replica_groups:", n, g->ids, 1))
+            check_covered(v, i, g, n);
         return;
     }
     const struct order *o = order_get(v->m->ir->shardings, g->tiles.order);
@@ -66,6 +97,8 @@ static void check_groups(struct check *v, instr_id i, const struct replica_group
         (void)complain(v, i, "replica_groups:", o->ndevices - 1,
                        arena_printf(&v->tmp, "does not exist: the module runs on %" PRId64 " devices",
                                     limit));
+    } else {
+        check_covered(v, i, g, o->ndevices);
     }
 }
 
@@ -180,63 +213,6 @@ static bool sharding_fits_instr(struct check *v, instr_id i)
     return leaf_fits(v, i, in->shape, in->sharding, 0, -1);
 }
 
-/* ---- annotations in Shardy's words --------------------------------------------------------------- */
-
-/* The text of xla.sdy.meshes in the module's header, or NULL. */
-static const struct header_attr *header_meshes(const struct module *m)
-{
-    for (int k = 0; k < m->nheader; k++) {
-        const struct header_attr *h = &m->header[k];
-        if (h->text && strcmp(name_text(m->ir, h->key), "frontend_attributes") == 0 &&
-            memmem(h->text, h->len, "xla.sdy.meshes", 14))
-            return h;
-    }
-    return NULL;
-}
-
-/* Whether `name =` or `name=` stands in the list of meshes. */
-static bool mesh_is_defined(const struct header_attr *h, const char *name, size_t n)
-{
-    const char *p = h ? h->text : NULL, *end = h ? h->text + h->len : NULL;
-    while (p && (p = memmem(p, (size_t)(end - p), name, n))) {
-        const char *q = p + n;
-        while (q < end && (*q == ' ' || *q == '\\' || *q == '"'))
-            q++;
-        bool starts = p > h->text && strchr("{ ,\"", p[-1]);
-        if (starts && q < end && *q == '=')
-            return true;
-        p++;
-    }
-    return false;
-}
-
-/* #sdy.sharding<@mesh, ..> of a mesh that the header does not have: read on, but say so, once. */
-static void check_sdy_mesh(struct check *v, instr_id i)
-{
-    const struct instr *in = instr_at(v->m, i);
-    static const char key[] = "#sdy.sharding<@";
-    const char *p = memmem(in->frontend, in->frontend_len, key, sizeof key - 1);
-    if (!p)
-        return;
-    const char *end = in->frontend + in->frontend_len;
-    p += sizeof key - 1;
-    while (p < end && (*p == '\\' || *p == '"'))
-        p++;
-    size_t n = 0;
-    while (p + n < end && !strchr(",> \\\"", p[n]))
-        n++;
-    name_id name = name_put(v->m->ir, p, n);
-    uint64_t known;
-    if (n == 0 || map_get(&v->meshes, name.i, &known))
-        return;
-    map_put(&v->meshes, name.i, 1);
-    if (mesh_is_defined(header_meshes(v->m), p, n))
-        return;
-    diag_warn(v->d, v->m->source, in->at,
-              "%s %s: its xla.sdy.sharding names the mesh '%s', which the header's xla.sdy.meshes has not",
-              op_name((enum op_kind)in->op), named(v->m, &v->tmp, i), name_text(v->m->ir, name));
-}
-
 void verify_devices(struct check *v, instr_id i)
 {
     const struct instr *in = instr_at(v->m, i);
@@ -250,7 +226,7 @@ void verify_devices(struct check *v, instr_id i)
                            "custom-call %s: an annotation (custom_call_target=\"Sharding\") needs sharding=",
                            named(v->m, &v->tmp, i));
     if (in->frontend)
-        check_sdy_mesh(v, i);
+        verify_shardy(v, i);
     if (v->d)
         (void)diag_stage(v->d, stage);
 }

@@ -212,9 +212,8 @@ void partition_partition_id(struct spmd *s, instr_id source)
     sharding_id sh = source_sharding(s, source);
     if (!sharding_is_manual(s->sh, sh)) {
         (void)spmd_error(s, source,
-                         "PartitionId instruction is not supported for SPMD partitioning since the "
-                         "meaning is ambiguous -- whether the instruction is replicated or the data "
-                         "is replicated, and if the latter which data is replicated.");
+                         "partition-id means one device, but this value is not manual: outside a manual "
+                         "region the program is about whole arrays, and no device has a number there");
         return;
     }
     const struct instr *in = source_instr(s, source);
@@ -268,7 +267,7 @@ void partition_all_reduce(struct spmd *s, instr_id source)
         return;
     }
     if (in->noperands != 1) {
-        (void)spmd_error(s, source, "Cross-partition allreduce must have one operand");
+        (void)spmd_error(s, source, "an all-reduce across partitions sums one array here, not several");
         return;
     }
     if (sharding_is_manual(s->sh, sh) || sharding_is_replicated(s->sh, sh)) {
@@ -278,15 +277,13 @@ void partition_all_reduce(struct spmd *s, instr_id source)
     if (!sharding_is_manual_subgroup(s->sh, sh) ||
         !instr_bool(in, ATTR_USE_GLOBAL_DEVICE_IDS, false)) {
         (void)spmd_error(s, source,
-                         "Cross-partition allreduce must be in (partial) manual partitioning mode.");
+                         "an all-reduce with a channel_id sums over devices: its sharding must be manual, in whole or in part");
         return;
     }
     const struct attr *g = instr_attr(in, ATTR_REPLICA_GROUPS);
     if (g && g->type == ATTR_TYPE_GROUPS && !groups_within_manual(s, g->groups, sh)) {
         (void)spmd_error(s, source,
-                         "Manual all-reduce across devices that belong to different manual "
-                         "subgroups: %s",
-                         op_name(OP_ALL_REDUCE));
+                         "its replica_groups join devices of different manual subgroups");
         return;
     }
     like_elementwise(s, source);

@@ -276,14 +276,14 @@ static void handle_subgroup(struct spmd *s, instr_id source)
     struct inner_ctx c = { &ref, false };
     s->shardings[source.i] = map_leaves(s, r.sharding[0], inner_of, &c);
     if (c.bad)
-        (void)spmd_error(s, source, "Incompatible manual sharding between tuple elements");
+        (void)spmd_error(s, source, "the elements of its tuple are manual over different groups of devices");
     for (uint32_t k = 1; k < r.n && !s->failed; k++) {
         const struct instr *op = instr_at(s->src, r.of[k]);
         const struct shape *sh = shape_get(s->ir, op->shape);
         bool exempt = op->op == OP_CONSTANT && sh->kind == SHAPE_ARRAY && sh->rank == 0;
         if (!has_subgroup_leaf(s, r.sharding[k])) {
             if (!exempt && !sharding_is_replicated(s->sh, r.sharding[k]) && sh->nleaves)
-                (void)spmd_error(s, source, "Incompatible manual sharding at operand %s",
+                (void)spmd_error(s, source, "operand '%s' is not manual over the groups of devices that this value is",
                                  name_text(s->ir, op->name));
             continue;
         }
@@ -291,7 +291,7 @@ static void handle_subgroup(struct spmd *s, instr_id source)
         struct pval *v = value_at(s, r.of[k]);
         v->sharding = map_leaves(s, r.value[k], inner_of, &c);
         if (c.bad)
-            (void)spmd_error(s, source, "Incompatible manual sharding at operand %s",
+            (void)spmd_error(s, source, "operand '%s' is manual over other groups of devices than this value",
                              name_text(s->ir, op->name));
     }
     if (!s->failed) {
@@ -341,7 +341,7 @@ static void default_action(struct spmd *s, instr_id source, const char *why, boo
     int64_t device = -1;
     bool unique = unique_device_of(s, source, &device);
     if (instr_has_side_effect(s->src, source) && !unique) {
-        (void)spmd_error(s, source, "Side-effect ops cannot be replicated: %s",
+        (void)spmd_error(s, source, "%s has a side effect and cannot run on every device: give it one, like {maximal device=0}",
                          op_name((enum op_kind)in->op));
         return;
     }
@@ -536,11 +536,11 @@ static bool preprocess(struct spmd *s)
                               sh->rank, RANK_LIMIT);
         if (own_side_effect(s, (instr_id){ i }) && !has_partitioner(s, in)) {
             if (!given.i)
-                return spmd_error(s, (instr_id){ i }, "Side-effect HLO must have sharding: %s",
+                return spmd_error(s, (instr_id){ i }, "%s has a side effect and needs a sharding, like {maximal device=0}",
                                   op_name(op));
             if (!may_be_replicated(op) && has_replicated_leaf(s, given))
                 return spmd_error(s, (instr_id){ i },
-                                  "side-effect HLO cannot have a replicated sharding: %s",
+                                  "%s has a side effect and cannot be replicated over the devices",
                                   op_name(op));
         }
         if (!given.i && op == OP_RNG)

@@ -13,6 +13,8 @@ struct rotation {
 /* x of the shard `distance` before this one, among those that hold data. */
 static instr_id shifted(struct spmd *s, instr_id x, const struct rotation *r, int64_t distance)
 {
+    if (r->shards == 1)
+        return x; /* whole along the dimension: the shard before it is itself */
     struct tiling t = sharding_get(s->sh, r->sh)->tiles;
     struct permute_pairs p = { .kind = PAIRS_SHIFT,
                                .from = t,

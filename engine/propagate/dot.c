@@ -362,7 +362,7 @@ bool forward_dot(struct pass *p, instr_id i)
 static sharding_id other_of(const struct pass *p, instr_id u, int k)
 {
     instr_id other = at(p, u)->operands[1 - k];
-    return is_spatial(p, other) && !sharding_is_manual(p->t, seen(p, other)) ? seen(p, other) : none();
+    return is_spatial(p, other) ? seen(p, other) : none();
 }
 
 sharding_id user_dot(struct pass *p, instr_id i, instr_id u)

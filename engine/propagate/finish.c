@@ -42,27 +42,30 @@ void align_groups(struct pass *p)
             align_group(p, &p->groups.v[k]);
 }
 
-/* P-84. */
+/* P-84. Whether the number is that of an `as` group is all that is asked: a call of the `like` group of the same
+ * number relays, too. */
+static void relay(struct pass *p, instr_id i)
+{
+    sharding_id s = seen(p, i);
+    if (!is_target(p, i, TARGET_BARRIER_FROM) || !p->group_of[i.i] || !p->groups.v[p->group_of[i.i] - 1].as || !s.i ||
+        !at(p, i)->noperands)
+        return;
+    instr_id x = at(p, i)->operands[0];
+    if (seen(p, x).i && !sharding_is_manual(p->t, s) && !sharding_is_manual(p->t, seen(p, x)))
+        (void)sharding_merge_compat(p->t, seen(p, x), &s, sharding_num_tiles(p->t, s));
+    if (seen(p, x).i != s.i)
+        put_sharding(p, x, s, i);
+}
+
 void relay_barriers(struct pass *p)
 {
     p->rule = RULE_ALIGN;
-    for (int64_t k = 0; k < p->groups.n; k++) {
-        const struct group *g = &p->groups.v[k];
-        for (int64_t j = 0; g->as && j < g->members.n; j++) {
-            instr_id i = g->members.v[j];
-            sharding_id s = seen(p, i);
-            if (!is_target(p, i, TARGET_BARRIER_FROM) || !s.i || !at(p, i)->noperands)
-                continue;
-            instr_id x = at(p, i)->operands[0];
-            if (seen(p, x).i && !sharding_is_manual(p->t, s) && !sharding_is_manual(p->t, seen(p, x)))
-                (void)sharding_merge_compat(p->t, seen(p, x), &s, sharding_num_tiles(p->t, s));
-            if (seen(p, x).i != s.i)
-                put_sharding(p, x, s, i);
-        }
-    }
+    for (uint32_t k = 1; p->barriers && p->groups.n && k <= p->n; k++)
+        if (!p->facts[k].gone)
+            relay(p, (instr_id){ k });
 }
 
-/* P-85. */
+/* P-85. Each in turn, so that one that relays meets what its operand, a barrier too, made way for. */
 void remove_barriers(struct pass *p)
 {
     bool any = false;
@@ -80,6 +83,7 @@ void remove_barriers(struct pass *p)
         if (p->facts[k].gone || !at(p, i)->noperands ||
             !(is_target(p, i, TARGET_BARRIER_FROM) || is_target(p, i, TARGET_BARRIER_TO)))
             continue;
+        relay(p, i);
         instr_id x = at(p, i)->operands[0];
         if (!seen(p, x).i && seen(p, i).i)
             put_sharding(p, x, seen(p, i), i);

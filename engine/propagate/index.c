@@ -306,8 +306,7 @@ static const struct facts_of_index *facts_of_index(struct pass *p, instr_id i)
 
 static bool has_rule(const struct pass *p, instr_id x)
 {
-    return is_spatial(p, x) && !sharding_is_manual(p->t, seen(p, x)) &&
-           sharding_get(p->t, seen(p, x))->kind != SHARDING_TUPLE;
+    return is_spatial(p, x) && sharding_get(p->t, seen(p, x))->kind != SHARDING_TUPLE;
 }
 
 static bool along(struct pass *p, instr_id i, instr_id x, int n, const int *from, const int *to, int rank)
@@ -475,7 +474,7 @@ static sharding_id scatter_indices(struct pass *p, const struct facts_of_index *
     int n = 0;
     for (int k = 0; k < f->noperands; k++) {
         instr_id x = ins->operands[f->noperands + 1 + k];
-        if (has_rule(p, x))
+        if (has_rule(p, x) && !(n && sharding_is_manual(p->t, seen(p, x))))
             list[n++] = sharding_along_dims(p->t, seen(p, x), f->connected.n, f->connected.b,
                                             f->connected.a, f->indices_rank);
     }

@@ -103,7 +103,6 @@ static bool run(struct pass *p, level_fn *level_of)
     if (!level_of(p, 4, LEVEL_LAST))
         return pass_interrupted(p->d);
     p->time = (struct prop_time){ 5, 0, 0, 0 };
-    relay_barriers(p);
     remove_barriers(p);
     restore_boundary(p, NULL);
     return true;

@@ -456,6 +456,8 @@ static bool is_provided(const struct pass *p, instr_id i)
         return true;
     if (entry && fact_of(p, i)->root)
         return !p->any_out && !is_unknown(p, p->now[i.i]);
+    if (i.i == p->saved_root_of.i)
+        return false; /* a loop, free behind its copy even if sharded */
     return at(p, i)->op != OP_PARAMETER && known_sharding(p, i);
 }
 

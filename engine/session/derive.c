@@ -87,19 +87,22 @@ static struct derived *derived_for(struct document *doc, const struct strategy *
     return e;
 }
 
-static bool need_module(const struct document *doc, struct diag *d)
+/* What has to be there first, with the command that brings it. */
+static bool missing(struct diag *d, const char *what, const char *hint)
 {
-    if (doc->module)
-        return true;
     const char *former = diag_stage(d, "usage");
-    diag_error(d, NULL, (struct span){ 0, 0 }, "no module is loaded");
-    diag_hint(d, "load FILE");
+    diag_error(d, NULL, (struct span){ 0, 0 }, "%s", what);
+    diag_hint(d, "%s", hint);
     diag_stage(d, former);
     return false;
 }
 
-/* ---- the annotated module
- * ------------------------------------------------------------------------ */
+static bool need_module(const struct document *doc, struct diag *d)
+{
+    return doc->module || missing(d, "no module is loaded", "load FILE");
+}
+
+/* ---- the annotated module -------------------------------------------------------------------------- */
 
 static bool make_annotated(struct document *doc, const struct strategy *s, struct derived *e,
                            struct diag *d)
@@ -127,8 +130,7 @@ const struct annotated *document_annotated(struct document *doc, struct diag *d)
     return ok ? e->annotated : NULL;
 }
 
-/* ---- propagation
- * --------------------------------------------------------------------------------- */
+/* ---- propagation ----------------------------------------------------------------------------------- */
 
 /* The header's flags, one entry each: a single one stands for all. */
 static const bool *expand_flags(struct arena *a, int kind, int64_t nlist, const bool *list,
@@ -348,8 +350,7 @@ const struct propagation *document_previous(struct document *doc, struct tick *t
                : NULL;
 }
 
-/* ---- the program
- * --------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------------- */
 
 static struct partitioned *part_of(struct derived *e, uint64_t key)
 {
@@ -372,13 +373,7 @@ struct partitioned *partitioned_for(struct document *doc, const struct strategy 
 
 static bool need_devices(int64_t n, struct diag *d)
 {
-    if (n > 0)
-        return true;
-    const char *former = diag_stage(d, "usage");
-    diag_error(d, NULL, (struct span){ 0, 0 }, "no devices");
-    diag_hint(d, "mesh data=2 model=4");
-    diag_stage(d, former);
-    return false;
+    return n > 0 || missing(d, "no devices", "mesh data=2 model=4");
 }
 
 static bool make_program(struct document *doc, const struct strategy *s, struct derived *e,
@@ -518,8 +513,7 @@ bool document_try_edit(struct document *doc, const struct annotation *one, struc
     return ok;
 }
 
-/* ---- whose annotation
- * ---------------------------------------------------------------------------- */
+/* ---- whose annotation ------------------------------------------------------------------------------ */
 
 static void index_annotations(const struct document *doc, struct derived *e)
 {
@@ -570,8 +564,7 @@ int document_annotation_of(struct document *doc, instr_id working, struct diag *
     return e->annotation_on[source.i];
 }
 
-/* ---- reshard A -> B
- * ------------------------------------------------------------------------------ */
+/* ---- reshard A -> B -------------------------------------------------------------------------------- */
 
 void move_drop(struct document *doc)
 {

@@ -84,8 +84,7 @@ int64_t document_computations(const struct document *doc)
     return doc->computations;
 }
 
-/* ---- what a module says by itself ---------------------------------------------------------------
- */
+/* ---- what a module says by itself ------------------------------------------------------------------ */
 
 static bool is_marker(const struct module *m, const struct instr *i)
 {
@@ -94,6 +93,25 @@ static bool is_marker(const struct module *m, const struct instr *i)
     const char *target = instr_target(m, i);
     return !strcmp(target, "Sharding") || !strcmp(target, "SPMDFullToShardShape") ||
            !strcmp(target, "SPMDShardToFullShape");
+}
+
+/* Its sharding is not the last word, though it has one: it is unknown, of a shard group, of a call with open
+ * dimensions. */
+static bool is_asking(const struct module *m, const struct instr *i)
+{
+    const struct shardings *t = m->ir->shardings;
+    if (i->op == OP_CUSTOM_CALL && instr_attr(i, ATTR_BACKEND_CONFIG) && !strcmp(instr_target(m, i), "Sharding"))
+        return true;
+    for (int64_t k = 0; i->note && i->note->leaves && k < i->note->nleaves; k++)
+        if (i->note->leaves[k].group_kind)
+            return true;
+    if (!i->sharding.i)
+        return false;
+    const struct sharding *s = sharding_get(t, i->sharding);
+    for (int64_t k = 0; s->kind == SHARDING_TUPLE && k < s->nelems; k++)
+        if (sharding_is_unknown(t, s->elems[k]))
+            return true;
+    return sharding_is_unknown(t, i->sharding);
 }
 
 /* Largest TOTAL of the tiled leaves; 0: none is tiled. */
@@ -165,6 +183,7 @@ static void look_at_module(struct document *doc)
         collectives |= op_is_collective((enum op_kind)i->op);
         if (is_marker(m, i))
             inner = marks = true;
+        all &= !is_asking(m, i);
         if (i->sharding.i == 0) {
             all &= !values[i->comp.i];
             continue;
@@ -222,8 +241,7 @@ int64_t document_devices(const struct document *doc)
     return strategy_devices(doc, doc->current);
 }
 
-/* ---- loading ------------------------------------------------------------------------------------
- */
+/* ---- loading --------------------------------------------------------------------------------------- */
 
 /* Carries mesh k of the old document over into the new one's tables. false: it does not fit there.
  */
@@ -279,6 +297,19 @@ static void carry_lists(const struct document *fresh, struct options *o, struct 
                 &o->to_parameters_list, d);
 }
 
+/* Whose default mesh nobody named takes the one that the module's text does. */
+static void adopt_mesh(struct document *doc, struct strategy *s, struct mesh *meshes)
+{
+    if (s->nmeshes > 0 && meshes[0].naxes > 0)
+        return;
+    int64_t n = strategy_devices(doc, s);
+    if (n <= 1 || !module_mesh(doc->module, n, &doc->arena, &meshes[0]))
+        return;
+    meshes[0].name = "";
+    s->nmeshes = s->nmeshes > 0 ? s->nmeshes : 1;
+    s->mesh_of_module = true;
+}
+
 /* The mesh and the options stay: people name a mesh first and look at several models on it. */
 static void carry_over(struct document *fresh, const struct document *old, struct diag *d)
 {
@@ -286,9 +317,16 @@ static void carry_over(struct document *fresh, const struct document *old, struc
     struct mesh *meshes = ARENA_ARRAY(&fresh->arena, struct mesh, carried.nmeshes + 1);
     int n = 0;
     for (int k = 0; k < carried.nmeshes; k++)
-        n += carry_mesh(fresh, old, k, &meshes[n], d);
+        if (k == 0 && carried.mesh_of_module)
+            meshes[n++] = (struct mesh){ .name = "" }; /* it was the former module's */
+        else
+            n += carry_mesh(fresh, old, k, &meshes[n], d);
     carried.meshes = meshes;
     carried.nmeshes = n;
+    carried.mesh_of_module = false;
+    carried.nannotations = 0;
+    carried.unshard_module = false;
+    adopt_mesh(fresh, &carried, meshes);
     carry_lists(fresh, &carried.options, d);
     strategy_reset(fresh, &carried);
 }
@@ -315,9 +353,11 @@ static bool load(struct document *doc, const struct load_request *r, struct tick
                             : module_load_text(fresh->ir, r->name, r->text, r->n, t, d);
     diag_stage(d, former);
     bool ok = fresh->module != NULL;
-    if (ok && hlo_import_shardy(fresh->module))
+    if (ok && hlo_import_shardy(fresh->module)) {
+        hlo_name_all(fresh->module); /* what it put in can be asked about, too */
         diag_note(d, NULL, (struct span){ 0, 0 },
                   "shardings are propagated here by GSPMD's rules; this dump is from before Shardy's");
+    }
     if (ok) {
         fresh->path = arena_strdup(&fresh->arena, r->path ? r->path : r->name);
         look_at_module(fresh);

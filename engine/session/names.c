@@ -46,8 +46,7 @@ void instr_label(const struct module *m, instr_id i, bool brief, struct str *out
     str_add_safe(out, name_text(m->ir, in->name), name_len(m->ir, in->name));
 }
 
-/* ---- one selection being read
- * -------------------------------------------------------------------- */
+/* ---- one selection being read ---------------------------------------------------------------------- */
 
 struct selection {
     struct document *doc;
@@ -470,8 +469,7 @@ bool select_instrs(struct document *doc, const char *text, size_t n, const struc
     return ok;
 }
 
-/* ---- NAME{0,1}
- * ------------------------------------------------------------------------------------ */
+/* ---- NAME{0,1} ------------------------------------------------------------------------------------- */
 
 static bool read_leaf(struct selection *s, instr_id i, const char *p, size_t n, int64_t *leaf)
 {

@@ -37,6 +37,7 @@ struct strategy {
     const char *command;           /* the command line that made it; "" for the first */
     int nmeshes;
     const struct mesh *meshes; /* [0]: the default one; naxes 0 when none was named */
+    bool mesh_of_module;       /* [0] is what the module's text names, nobody's edit */
     int nannotations;
     const struct annotation *annotations;
     const char *const *specs; /* [nannotations] shardings as typed ("[_,model]"); a new mesh
@@ -69,13 +70,12 @@ int64_t document_devices(const struct document *doc);
 bool document_is_partitioned(const struct document *doc);
 /* Whether shardings are taken as they stand: the option, or a dump whose every value has one. */
 bool document_propagation_none(const struct document *doc);
-/* The default mesh, or NULL when none was named. */
+/* The default mesh: the user's, else the one that the module's text names (Shardy's dumps do); NULL: none. */
 const struct mesh *document_mesh(const struct document *doc);
 
 void options_default(struct options *o);
 
-/* ---- edits: each makes a new strategy or leaves the document as it was ------------------------
- */
+/* ---- edits: each makes a new strategy or leaves the document as it was ----------------------------- */
 
 bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *command,
                struct diag *d) MUST_CHECK;
@@ -106,8 +106,7 @@ const struct strategy *document_saved_strategy(const struct document *doc, const
 /* What redo would do again, or NULL. */
 const struct strategy *document_next(const struct document *doc);
 
-/* ---- derived results: loans, valid until the next edit or load --------------------------------
- */
+/* ---- derived results: loans, valid until the next edit or load ------------------------------------- */
 
 /* The module that the strategy stands for: text with annotations (`export hlo` prints it). */
 const struct annotated *document_annotated(struct document *doc, struct diag *d);
@@ -156,8 +155,7 @@ bool document_try_edit(struct document *doc, const struct annotation *one, struc
                        struct tick *t, struct diag *d) MUST_CHECK;
 void trial_free(struct trial *t);
 
-/* ---- what would remove a collective (`blame`), remedy.c: found by trying ------------------------
- */
+/* ---- what would remove a collective (`blame`), remedy.c: found by trying --------------------------- */
 
 struct remedy {
     struct annotation change;
@@ -197,8 +195,7 @@ const struct program *document_reshard_as(struct document *doc, shape_id shape, 
                                           sharding_id to, bool best, const struct collective **list,
                                           int64_t *n, int64_t *total, struct diag *d);
 
-/* ---- names and selections (language.md section 2) ---------------------------------------------
- */
+/* ---- names and selections (language.md section 2) -------------------------------------------------- */
 
 /* All instructions of the loaded module that a selection names, in module order, no duplicates.
  * Errors: no such name (with did-you-mean), several matches of one NAME (listed). src/at: the

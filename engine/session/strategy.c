@@ -13,8 +13,7 @@ void options_default(struct options *o)
     partition_options_default(&o->partition);
 }
 
-/* ---- identity -----------------------------------------------------------------------------------
- */
+/* ---- identity -------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -82,8 +81,7 @@ bool document_propagation_none(const struct document *doc)
     return strategy_none(doc, doc->current);
 }
 
-/* ---- making -------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------------- */
 
 static const bool *copy_flags(struct document *doc, const bool *list, int64_t n)
 {
@@ -135,8 +133,7 @@ static const char *target_name(const struct document *doc, const struct annotati
     return name_text(doc->ir, instr_at(doc->module, a->target)->name);
 }
 
-/* ---- meshes -------------------------------------------------------------------------------------
- */
+/* ---- meshes ---------------------------------------------------------------------------------------- */
 
 static bool mesh_fits_module(struct document *doc, const struct strategy *s,
                              const struct mesh *mesh, struct diag *d)
@@ -224,8 +221,7 @@ bool edit_mesh(struct document *doc, const struct mesh *mesh, const char *comman
     return ok;
 }
 
-/* ---- annotations --------------------------------------------------------------------------------
- */
+/* ---- annotations ----------------------------------------------------------------------------------- */
 
 static bool is_sharding_call(const struct document *doc, instr_id i)
 {
@@ -419,8 +415,7 @@ bool edit_options(struct document *doc, const struct options *o, const char *com
     return true;
 }
 
-/* ---- moving between strategies
- * ------------------------------------------------------------------- */
+/* ---- moving between strategies --------------------------------------------------------------------- */
 
 static bool usage_error(struct diag *d, const char *text)
 {

@@ -305,7 +305,7 @@ static enum form form_of(const char *s, size_t n)
                                         "func @" };
     for (size_t k = 0; k < COUNTOF(mlir); k++)
         if (starts(p, end, mlir[k]) && (k || p[6] == ' ' || p[6] == '{'))
-            return memmem(p, (size_t)(end - p), " parameter(", 11) ? FORM_HLO : FORM_MLIR;
+            return memmem(p, (size_t)min_i64(end - p, 1 << 16), " parameter(", 11) ? FORM_HLO : FORM_MLIR;
     return FORM_HLO;
 }
 

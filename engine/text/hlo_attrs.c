@@ -109,6 +109,8 @@ static bool window_field(struct hlo *r, const char *key, size_t n, int rank, str
                         (int)n, key);
         if (v < 0)
             return FAIL(r, key, n, "%.*s cannot be negative", (int)n, key);
+        if (v > 1 && same(key, n, "rhs_reversal"))
+            return FAIL(r, key, n, "rhs_reversal is 0 or 1 for each dimension, not %" PRId64, v);
     }
     return true;
 }
@@ -233,7 +235,8 @@ static bool conv_labels(struct hlo *r, const char *letters, int *first, int *sec
         }
         if (!slot || *slot >= 0)
             return FAIL(r, r->p, 1,
-                        slot ? "'%c' stands twice in these labels" : "'%c' is no label here", c);
+                        slot ? "'%c' stands twice in the labels %.*s" : "'%c' is no label here, in %.*s", c,
+                        (int)word_len(from), from);
         *slot = k;
     }
     *n = digits;
@@ -442,6 +445,12 @@ static sharding_id spread(struct hlo *r, shape_id shape, sharding_id s)
     return sharding_tuple_of(r->c->shardings, max_i64(1, sh->nleaves), s);
 }
 
+void hlo_spread_sharding(struct hlo *r, struct instr *i)
+{
+    if (i->sharding.i)
+        i->sharding = spread(r, i->shape, i->sharding);
+}
+
 bool hlo_take_sharding(struct hlo *r, struct instr *i)
 {
     const char *p = r->found.sharding;
@@ -475,6 +484,37 @@ static bool braced(struct hlo *r, const char **text, uint32_t *len)
     return *r->p != '{' ? hlo_expected(r, "'{'") : enclosed(r, text, len);
 }
 
+/* Names in quotes, lines as numbers; what else stands there nobody reads. */
+static bool check_metadata(struct hlo *r)
+{
+    const char *p = r->found.metadata, *end = p + r->found.metadata_len;
+    while (p < end) {
+        while (p < end && !is_word(*p))
+            p++;
+        const char *key = p;
+        size_t n = word_len(p);
+        p += n;
+        if (p >= end || *p != '=')
+            return true;
+        p++;
+        bool text = same(key, n, "op_name") || same(key, n, "op_type") || same(key, n, "source_file");
+        bool line = same(key, n, "source_line") || same(key, n, "stack_frame_id");
+        if ((text && *p != '"') || (line && !is_digit(*p) && *p != '-'))
+            return FAIL(r, key, n, "metadata: %.*s= wants %s", (int)n, key, text ? "a text in quotes" : "a number");
+        if (*p == '{')
+            return true;
+        if (*p == '"') {
+            const char *q = p + 1;
+            while (q < end && *q != '"')
+                q += *q == '\\' ? 2 : 1;
+            p = q + 1;
+        }
+        while (p < end && is_word(*p))
+            p++;
+    }
+    return true;
+}
+
 /* The three that are fields of struct instr. */
 static bool read_field(struct hlo *r, const char *key, size_t n, bool *done)
 {
@@ -483,7 +523,7 @@ static bool read_field(struct hlo *r, const char *key, size_t n, bool *done)
         return *r->p != '{' ? hlo_expected(r, "'{'")
                             : hlo_raw_value(r, &r->found.sharding, &r->found.sharding_len);
     if (n == 8 && memcmp(key, "metadata", 8) == 0)
-        return braced(r, &r->found.metadata, &r->found.metadata_len);
+        return braced(r, &r->found.metadata, &r->found.metadata_len) && check_metadata(r);
     if (n == 19 && memcmp(key, "frontend_attributes", 19) == 0)
         return braced(r, &r->found.frontend, &r->found.frontend_len);
     *done = false;
@@ -502,7 +542,10 @@ static bool read_value(struct hlo *r, struct attr *a)
             return false;
         a->i = b;
         return true;
-    case ATTR_TYPE_INTS: return hlo_int_list(r) && keep_ints(r, a);
+    case ATTR_TYPE_INTS:
+        if (*r->p != '{')
+            return hlo_expected(r, "a list of numbers, like {0,1}");
+        return hlo_int_list(r) && keep_ints(r, a);
     case ATTR_TYPE_IDENT: return read_ident(r, a);
     case ATTR_TYPE_STRING: return read_string(r, a);
     case ATTR_TYPE_COMP: return read_comp(r, a);
@@ -563,6 +606,23 @@ static bool attr_is_of(enum op_kind op, enum attr_key k)
     case ATTR_TRUE_COMPUTATION:
     case ATTR_FALSE_COMPUTATION:
     case ATTR_BRANCH_COMPUTATIONS: return op == OP_CONDITIONAL;
+    case ATTR_TO_APPLY:
+        return op == OP_REDUCE || op == OP_REDUCE_WINDOW || op == OP_MAP || op == OP_SCATTER || op == OP_SORT ||
+               op == OP_ALL_REDUCE || op == OP_ALL_REDUCE_START || op == OP_REDUCE_SCATTER || op == OP_TOPK;
+    case ATTR_SELECT:
+    case ATTR_SCATTER: return op == OP_SELECT_AND_SCATTER;
+    case ATTR_OFFSET_DIMS:
+    case ATTR_COLLAPSED_SLICE_DIMS:
+    case ATTR_START_INDEX_MAP:
+    case ATTR_SLICE_SIZES: return op == OP_GATHER;
+    case ATTR_UPDATE_WINDOW_DIMS:
+    case ATTR_INSERTED_WINDOW_DIMS:
+    case ATTR_SCATTER_DIMS_TO_OPERAND_DIMS: return op == OP_SCATTER;
+    case ATTR_SOURCE_TARGET_PAIRS: return op == OP_COLLECTIVE_PERMUTE || op == OP_COLLECTIVE_PERMUTE_START;
+    case ATTR_LEFT_SIDE:
+    case ATTR_UNIT_DIAGONAL:
+    case ATTR_TRANSPOSE_A: return op == OP_TRIANGULAR_SOLVE;
+    case ATTR_INDEX: return op == OP_GET_TUPLE_ELEMENT;
     default: return true;
     }
 }

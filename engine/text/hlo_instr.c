@@ -430,6 +430,7 @@ static bool give_shape(struct hlo *r, struct instr *in, instr_id id, const char 
         return FAIL(r, op, word_len(op), "expected a shape in front of '%.*s'", (int)word_len(op),
                     op);
     in->shape = shape;
+    hlo_spread_sharding(r, in); /* it was read while the shape was not known yet */
     return true;
 }
 

@@ -200,7 +200,7 @@ bool hlo_int_list(struct hlo *r)
         vec_push(&r->tmp, &r->ints, v);
         return true;
     }
-    r->p++;
+    const char *brace = r->p++;
     if (take(r, '}'))
         return true;
     for (;;) {
@@ -209,7 +209,8 @@ bool hlo_int_list(struct hlo *r)
             return false;
         vec_push(&r->tmp, &r->ints, v);
         if (take(r, '}'))
-            return true;
+            return !hlo_runs_over(brace, r->p) ||
+                   FAIL(r, brace, 1, "this '{' is never closed: the computation's '}' follows");
         if (!hlo_want(r, ',', "',' or '}' behind a number"))
             return false;
     }
@@ -321,6 +322,8 @@ static bool check_counts(struct hlo *r, const char *at, size_t len)
 {
     if (r->m->num_partitions < 0 || r->m->replica_count < 0)
         return FAIL(r, at, len, "the number of devices must be positive");
+    if (len == 1 && *at == '0')
+        return FAIL(r, at, len, "0 devices: num_partitions and replica_count are 1 or more");
     return true;
 }
 
@@ -358,6 +361,22 @@ static bool read_header_attrs(struct hlo *r)
     return ok;
 }
 
+/* A first word that is HloModule but for a slip; reports it. */
+static bool near_header(struct hlo *r, size_t n)
+{
+    char word[16];
+    if (n < 7 || n >= sizeof word || (r->p[n] != ' ' && r->p[n] != '\t'))
+        return false;
+    memcpy(word, r->p, n);
+    word[n] = '\0';
+    if (edit_distance(word, "HloModule", 3) > 2)
+        return false;
+    FAIL(r, r->p, n, "expected HloModule NAME, not '%s'", word);
+    diag_hint(r->d, "did you mean HloModule?");
+    r->stop = true;
+    return true;
+}
+
 static bool read_header(struct hlo *r)
 {
     if (strncmp(r->p, "\xef\xbb\xbf", 3) == 0)
@@ -366,7 +385,7 @@ static bool read_header(struct hlo *r)
     hlo_skip_slow(r);
     size_t n = word_len(r->p);
     if (!same(r->p, n, "HloModule"))
-        return true; /* tests and snippets have none */
+        return !near_header(r, n); /* tests and snippets have none */
     if (r->p > start) {
         r->m->before = start;
         r->m->before_len = (uint32_t)(r->p - start);

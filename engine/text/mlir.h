@@ -5,7 +5,8 @@
  * identities and loop-invariant carries before it makes HLO), and what is left becomes computations:
  *
  *     mlir_read.c   the cursor, blocks, functions, recovery; the entry
- *     mlir_op.c     one operation: pretty and generic form, attributes
+ *     mlir_op.c     one operation: name, operands, generic form; mlir_pretty.c: pretty forms;
+ *                   mlir_results.c: results and types
  *     mlir_func.c   modules, functions, meshes
  *     mlir_chunk.c  where operations lie
  *     mlir_type.c   names of operations, types
@@ -63,11 +64,12 @@ struct mop;
 struct mchunk_head;
 
 struct mregion {
+    uint32_t id; /* in mlir.regions */
     struct mop *first, *last, *owner;
     struct mregion *parent;
     struct mregion *into; /* inlined into this one */
     uint32_t arg0, nargs; /* values */
-    bool open, live;
+    bool open, live, begun; /* begun: has had an operation */
     VEC(uint32_t) captured;
     comp_id comp;
 };
@@ -79,30 +81,19 @@ struct mconst {
     uint32_t value;
 };
 
-/* There is one for every result: kept small. */
+/* There is one for every result: kept small. The functions below read it. */
 struct mval {
     shape_id shape;
-    uint32_t alias; /* replaced by this value; 0: not */
-    union {
-        struct mop *op; /* that makes it; NULL: argument of a region */
-        const struct mconst *cst; /* is_cst */
-    } by;
-    struct mregion *region;
-    const char *name;
-    uint32_t nname : 30;
-    uint32_t used : 1; /* by some operation of the text */
+    uint32_t link;   /* is_alias: replaced by this value; else the newest instruction, maybe of a computation
+                        that was built before */
+    uint32_t by;     /* is_cst: in mlir.consts; else the operation that makes it, 0: argument of a region */
+    uint32_t region; /* in mlir.regions */
+    uint32_t name;   /* where it stands in the text */
+    uint32_t nname : 29; /* 0: none */
+    uint32_t is_alias : 1;
     uint32_t is_cst : 1;
-    instr_id instr; /* the newest, maybe of a computation that was built before */
+    uint32_t used : 1; /* by some operation of the text */
 };
-
-static inline struct mop *mdef(const struct mval *x)
-{
-    return x->is_cst ? NULL : x->by.op;
-}
-static inline const struct mconst *mcst(const struct mval *x)
-{
-    return x->is_cst ? x->by.cst : NULL;
-}
 
 /* What an operation made by the reader is to become. */
 struct mraw {
@@ -136,7 +127,7 @@ struct mop {
 /* Operations, their operands and attributes lie in pieces of such sizes in the order of the text, and
  * are given back in that order as they have become instructions: the text's tree and the module are
  * never in memory as a whole together. */
-enum { MCHUNK_FIRST = 1 << 17, MCHUNK_LARGEST = 1 << 20 };
+enum { MCHUNK_FIRST = 1 << 17, MCHUNK_BITS = 20, MCHUNK_LARGEST = 1 << MCHUNK_BITS };
 struct mchunk {
     char *mem;
     size_t size;
@@ -161,6 +152,8 @@ struct mfunc {
     shape_id *results;
     struct mregion **closed; /* inner before outer, the body last */
     int64_t nclosed;
+    uint32_t *shown; /* results of constants that its text does not use */
+    int64_t nshown;
     bool is_public;
     uint8_t mark;
     comp_id comp;
@@ -170,6 +163,14 @@ struct mname {
     const char *text;
     uint32_t len, hash, func, value;
 };
+
+/* Names that differ in their number only. */
+struct mseries {
+    const char *text; /* what stands before the number */
+    uint32_t len, cap;
+    uint32_t *v; /* by number */
+};
+enum { NSERIES = 16 };
 
 struct malias {
     const char *name, *text;
@@ -197,7 +198,14 @@ struct mframe {
     uint32_t depth_names;
 };
 
-enum { MTYPES = 1024, OPNAMES = 1024 };
+enum { MTYPES = 1024, OPNAMES = 1024, NTYPES_RECENT = 6, CHECKED = 1024, NCONSTANT_TEXTS = 256 };
+
+/* A constant of the function being read, as its text stands there. */
+struct constant_text {
+    const char *text;
+    uint32_t len, func, value;
+    shape_id shape;
+};
 
 struct opname {
     const char *text;
@@ -220,14 +228,19 @@ struct mlir {
     VEC(struct mchunk) chunks;
     struct mchunk_head *youngest;
     size_t chunk_used; /* of the last */
+    uint32_t nops;     /* made so far */
     int64_t released;  /* chunks given back, from the first */
     bool lowering;
 
     struct arena val_arena;
     struct paged vals; /* struct mval */
+    VEC(struct mregion *) regions; /* 0: none */
+    VEC(const struct mconst *) consts;
     struct mname *names;
     uint32_t nnames, capnames, func; /* func: number of the function being read */
-    uint32_t *numbered, ncap;        /* %12 -> value; below first_value: of a function that ended */
+    struct mseries series[NSERIES];  /* %12, %cst_3 -> value; below first_value: of a function that ended */
+    int nseries;
+    bool far_numbers; /* numbers stand in names, too */
     uint32_t first_value;            /* of the function being read */
 
     VEC(struct mframe) frames;
@@ -236,8 +249,7 @@ struct mlir {
     VEC(struct mregion *) closed; /* of the function being read: inner before outer */
     struct mfunc *current;
 
-    struct malias *aliases; /* #name = ..., !name = ..., in order of the text */
-    int64_t naliases;
+    VEC(struct malias) aliases; /* #name = ..., !name = ... */
     struct map alias_by_name;
 
     struct mesh *meshes;
@@ -252,6 +264,8 @@ struct mlir {
 
     struct map constants; /* of the current function: hash -> value */
     struct type_cache types[MTYPES];
+    const struct type_cache *recent[NTYPES_RECENT]; /* the newest, of types */
+    struct constant_text constant_texts[NCONSTANT_TEXTS];
     struct opname opnames[OPNAMES];
 
     VEC(uint32_t) list; /* operands of the operation being read */
@@ -281,7 +295,8 @@ struct mlir {
     struct mheld *held;
     struct map probe_params;        /* shape -> a parameter of the probe */
     bool probing;
-    VEC(uint32_t) shown; /* constants of the function that its text does not use */
+    uint64_t checked[CHECKED]; /* operations that mlir_check found right, by what it looks at */
+    VEC(uint32_t) constants_read; /* of the function being read: results that nothing was seen to use */
     struct map emitted;    /* computation and constant -> value */
 };
 
@@ -301,9 +316,57 @@ static inline struct mval *mval(const struct mlir *r, uint32_t v)
 /* The value that stands for v after simplification. */
 static inline uint32_t mresolve(const struct mlir *r, uint32_t v)
 {
-    while (mval(r, v)->alias)
-        v = mval(r, v)->alias;
+    while (mval(r, v)->is_alias)
+        v = mval(r, v)->link;
     return v;
+}
+
+/* From here on `by` stands for v. */
+static inline void mset_alias(const struct mlir *r, uint32_t v, uint32_t by)
+{
+    mval(r, v)->link = by;
+    mval(r, v)->is_alias = true;
+}
+
+static inline instr_id minstr(const struct mval *x)
+{
+    return (instr_id){ x->is_alias ? 0 : x->link };
+}
+
+static inline const char *mname(const struct mlir *r, const struct mval *x)
+{
+    return x->nname ? r->base + x->name : NULL;
+}
+
+static inline void mset_name(const struct mlir *r, struct mval *x, const char *name, size_t n)
+{
+    x->name = (uint32_t)(name - r->base);
+    x->nname = (uint32_t)n & 0x1fffffff;
+}
+
+static inline struct mregion *mregion(const struct mlir *r, const struct mval *x)
+{
+    return r->regions.v[x->region];
+}
+
+/* Eight bytes are the finest step at which operations lie in their chunk. */
+static inline struct mop *mdef(const struct mlir *r, const struct mval *x)
+{
+    if (x->is_cst || !x->by)
+        return NULL;
+    char *mem = r->chunks.v[x->by >> (MCHUNK_BITS - 3)].mem;
+    return (struct mop *)(void *)(mem + ((size_t)(x->by & ((1u << (MCHUNK_BITS - 3)) - 1)) << 3));
+}
+
+static inline void mset_def(const struct mlir *r, uint32_t v, const struct mop *op)
+{
+    uint32_t off = op ? (uint32_t)((const char *)op - r->chunks.v[op->chunk].mem) >> 3 : 0;
+    mval(r, v)->by = op ? (uint32_t)op->chunk << (MCHUNK_BITS - 3) | off : 0;
+}
+
+static inline const struct mconst *mcst(const struct mlir *r, const struct mval *x)
+{
+    return x->is_cst ? r->consts.v[x->by] : NULL;
 }
 
 static inline const struct shape *mshape(const struct mlir *r, uint32_t v)
@@ -313,7 +376,7 @@ static inline const struct shape *mshape(const struct mlir *r, uint32_t v)
 
 /* ---- text ---- */
 extern const uint8_t mlir_class[256];
-enum { MC_WORD = 1, MC_SPACE = 2, MC_DIGIT = 4 };
+enum { MC_WORD = 1, MC_SPACE = 2, MC_DIGIT = 4, MC_GROUP = 8 /* brackets and quotes */ };
 static inline bool mis(char c, int what)
 {
     return mlir_class[(unsigned char)c] & what;
@@ -374,6 +437,7 @@ bool mlir_use(struct mlir *r, uint32_t *out); /* %x, %x#1 */
 bool mlir_nameless(const char *name, size_t n);
 /* From here on the name of value `of` means v. */
 void mlir_rename(struct mlir *r, uint32_t of, uint32_t v);
+struct mregion *mlir_region_new(struct mlir *r);
 struct mregion *mlir_open_region(struct mlir *r, struct mop *op);
 void mlir_append(struct mlir *r, struct mop *op);
 struct mop *mlir_op_new(struct mlir *r, enum mkind kind);
@@ -381,6 +445,8 @@ struct mop *mlir_op_new(struct mlir *r, enum mkind kind);
 void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size);
 /* Nothing looks at the operation any more. */
 void mlir_op_done(struct mlir *r, const struct mop *op);
+/* The same for the operation that was made last, if nothing was made since: its place is free. */
+void mlir_op_forget(struct mlir *r, const struct mop *op);
 uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region, shape_id shape);
 const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n);
 void mlir_fill_opnames(struct mlir *r);
@@ -390,8 +456,16 @@ bool mlir_block_args(struct mlir *r, struct mregion *g);
 struct mfunc *mlir_find_func(const struct mlir *r, const char *name, size_t n);
 
 /* ---- attributes ---- */
-const struct mattr *mattr(const struct mop *op, const char *key);
-const struct mattr *mattr2(const struct mop *op, const char *key, const char *other);
+const struct mattr *mattr_n(const struct mop *op, const char *key, size_t n);
+static inline const struct mattr *mattr(const struct mop *op, const char *key)
+{
+    return op->nattrs ? mattr_n(op, key, strlen(key)) : NULL;
+}
+static inline const struct mattr *mattr2(const struct mop *op, const char *key, const char *other)
+{
+    const struct mattr *a = mattr(op, key);
+    return a || !other ? a : mattr(op, other);
+}
 /* Value of key in a dictionary's text (braces included or not). */
 bool mdict_find(const char *text, uint32_t len, const char *key, struct mattr *out);
 bool mdict_next(const char **p, const char *end, struct mattr *out);
@@ -437,6 +511,11 @@ bool mlir_emit(struct mlir *r, struct mop *op);
 /* An operation that becomes no instruction (nothing uses it, or it was folded away) is checked as the
  * others are by the verifier. */
 bool mlir_check(struct mlir *r, struct mop *op);
+/* Whether mlir_check would say nothing. */
+bool mlir_passes(struct mlir *r, struct mop *op);
+bool mlir_has_effect(const struct mop *op);
+/* A constant of the function being read; at its end r->constants_read holds those that nothing uses. */
+void mlir_note_constant(struct mlir *r, uint32_t v);
 /* mlir_check.c, while r->probing: something of this shape; the computation of a region. */
 instr_id mprobe_value(struct mlir *r, shape_id shape);
 comp_id mprobe_comp(struct mlir *r, const struct mop *op, uint32_t k);

@@ -2,19 +2,12 @@
  * is made. Lists of numbers have four spellings. */
 #include "text/mlir.h"
 
-const struct mattr *mattr(const struct mop *op, const char *key)
+const struct mattr *mattr_n(const struct mop *op, const char *key, size_t n)
 {
-    size_t n = strlen(key);
     for (uint32_t i = 0; i < op->nattrs; i++)
         if (op->attrs[i].klen == n && op->attrs[i].key[0] != '%' && memcmp(op->attrs[i].key, key, n) == 0)
             return &op->attrs[i];
     return NULL;
-}
-
-const struct mattr *mattr2(const struct mop *op, const char *key, const char *other)
-{
-    const struct mattr *a = mattr(op, key);
-    return a || !other ? a : mattr(op, other);
 }
 
 static const char *blanks(const char *p, const char *end)

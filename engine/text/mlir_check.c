@@ -124,12 +124,12 @@ static bool has_regions(const struct mop *op)
 static void give_names(struct mlir *r, const struct mop *op, uint32_t from)
 {
     const struct mval *x = op->nresults ? mval(r, op->result) : NULL;
-    for (uint32_t i = from; x && x->name && i <= module_ninstrs(r->m); i++) {
+    for (uint32_t i = from; x && x->nname && i <= module_ninstrs(r->m); i++) {
         struct instr *in = instr_at(r->m, (instr_id){ i });
         struct str s = STR_IN(&r->m->arena); /* as memit_name has it */
-        if (mis(x->name[0], MC_DIGIT))
+        if (mis(*mname(r, x), MC_DIGIT))
             str_addf(&s, "%s.", op_name((enum op_kind)in->op));
-        str_addf(&s, "%.*s", (int)min_i64(x->nname, 64), x->name);
+        str_addf(&s, "%.*s", (int)min_i64(x->nname, 64), mname(r, x));
         in->name = name_put(r->c, str_text(&s), s.n);
     }
 }
@@ -152,6 +152,33 @@ static bool check_instrs(struct mlir *r, const struct mop *op, uint32_t from)
     return true;
 }
 
+/* All that the check of an operation without regions depends on. */
+static uint64_t signature(const struct mlir *r, const struct mop *op)
+{
+    uint64_t h = (uint64_t)op->hlo << 32 | (uint64_t)op->noperands << 16 | op->nresults;
+    for (uint32_t k = 0; k < op->noperands; k++)
+        h = hash_u64(h ^ mval(r, op->operands[k])->shape.i);
+    for (uint32_t k = 0; k < op->nresults; k++)
+        h = hash_u64(h ^ mval(r, op->result + k)->shape.i);
+    for (uint32_t i = 0; i < op->nattrs; i++) {
+        const struct mattr *a = &op->attrs[i];
+        h = hash_bytes(a->key, a->klen, h);
+        h = hash_bytes(a->val ? a->val : "", a->vlen, h);
+    }
+    return h | 1;
+}
+
+bool mlir_passes(struct mlir *r, struct mop *op)
+{
+    int nerrors = r->nerrors;
+    struct diag *d = r->d;
+    r->d = NULL;
+    bool ok = mlir_check(r, op);
+    r->d = d;
+    r->nerrors = nerrors;
+    return ok;
+}
+
 bool mlir_check(struct mlir *r, struct mop *op)
 {
     if (op->kind == M_IF)
@@ -164,6 +191,9 @@ bool mlir_check(struct mlir *r, struct mop *op)
         return op->nregions != 2 || check_loop(r, op);
     if (op->hlo == OP_CONDITIONAL)
         return check_branches(r, op);
+    uint64_t what = op->nregions ? 0 : signature(r, op), *known = &r->checked[what >> 1 & (CHECKED - 1)];
+    if (what && *known == what)
+        return true;
     struct module *m = r->m;
     comp_id comp = r->comp;
     if (!r->held->probe || module_ninstrs(r->held->probe) > PROBE_MOST)
@@ -179,5 +209,7 @@ bool mlir_check(struct mlir *r, struct mop *op)
     r->m = m;
     r->comp = comp;
     r->emitting = NULL;
+    if (ok && what)
+        *known = what;
     return ok;
 }

@@ -11,10 +11,16 @@ struct mchunk_head {
     size_t size; /* with the head */
 };
 
+/* Large ones are filled to their end, the last apart: their pages come at once. */
 static struct mchunk_head *new_pages(size_t size)
 {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef MAP_POPULATE
+    if (size >= MCHUNK_LARGEST / 4)
+        flags |= MAP_POPULATE;
+#endif
     void *p = fail_allocation_due() ? MAP_FAILED
-                                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                                    : mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (p == MAP_FAILED)
         fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "%zu bytes are not to be had", size);
     struct mchunk_head *h = p;
@@ -42,7 +48,7 @@ void mlir_let_go(struct mheld *h)
 static void add_chunk(struct mlir *r, size_t last)
 {
     struct mchunk c = { .size = last == 0 ? MCHUNK_FIRST : last < MCHUNK_LARGEST ? last * 2 : last };
-    INVARIANT(r->chunks.n < UINT16_MAX, "too many operations");
+    INVARIANT(r->chunks.n < 1 << (32 - (MCHUNK_BITS - 3)), "too many operations");
     vec_push(&r->tmp, &r->chunks, c);
     struct mchunk_head *h = new_pages(c.size);
     if (r->youngest)
@@ -65,6 +71,17 @@ void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size)
     void *p = r->chunks.v[r->chunks.n - 1].mem + r->chunk_used;
     r->chunk_used += bytes;
     return p;
+}
+
+void mlir_op_forget(struct mlir *r, const struct mop *op)
+{
+    struct mchunk *c = &r->chunks.v[op->chunk];
+    size_t place = (size_t)((const char *)op - c->mem);
+    mlir_op_done(r, op);
+    if (op->chunk != r->chunks.n - 1)
+        return;
+    memset(c->mem + place, 0, r->chunk_used - place);
+    r->chunk_used = place;
 }
 
 void mlir_op_done(struct mlir *r, const struct mop *op)

@@ -74,10 +74,10 @@ uint32_t mconst_value(struct mlir *r, shape_id shape, bool splat, const void *da
 {
     const struct shape *s = shape_get(r->c, shape);
     size_t size = elided ? 0 : (size_t)dtype_bytes(s->dtype) * (size_t)(splat ? 1 : s->count);
-    uint64_t key = hash_bytes(data ? data : "", size, shape.i * 2u + splat), at;
+    uint64_t key = hash_bytes(data ? data : "", size, hash_u64(shape.i * 2u + splat)), at;
     uint32_t v = 0;
     if (!elided && map_get(&r->constants, key, &at)) {
-        const struct mconst *k = mcst(mval(r, (uint32_t)at));
+        const struct mconst *k = mcst(r, mval(r, (uint32_t)at));
         if (k->shape.i == shape.i && k->splat == splat && !k->elided && memcmp(k->data, data, size) == 0)
             return (uint32_t)at;
     }
@@ -88,7 +88,8 @@ uint32_t mconst_value(struct mlir *r, shape_id shape, bool splat, const void *da
     k->data = size ? arena_copy(&r->tmp, data, (int64_t)size, 1) : NULL;
     v = mlir_value_new(r, NULL, NULL, shape);
     k->value = v;
-    mval(r, v)->by.cst = k;
+    mval(r, v)->by = (uint32_t)r->consts.n;
+    vec_push(&r->tmp, &r->consts, k);
     mval(r, v)->is_cst = true;
     if (!elided)
         map_put(&r->constants, key, v);
@@ -312,7 +313,7 @@ static bool read_dense(struct mlir *r, const char *p, const char *end, shape_id 
         *out = mconst_value(r, shape, false, "", false);
         return true;
     }
-    if (memmem(p, (size_t)(end - p), "__elided__", 10) || (end - p == 3 && memcmp(p, "...", 3) == 0)) {
+    if ((!mis(*p, MC_DIGIT) && *p != '-' && *p != '[' && memmem(p, (size_t)(end - p), "__elided__", 10)) || (end - p == 3 && memcmp(p, "...", 3) == 0)) {
         *out = mconst_value(r, shape, false, NULL, true);
         return true;
     }
@@ -342,6 +343,20 @@ static bool read_dense(struct mlir *r, const char *p, const char *end, shape_id 
     return true;
 }
 
+/* Short constants come again and again: each is read once in a function. */
+static struct constant_text *text_slot(struct mlir *r, const struct mattr *a, shape_id shape)
+{
+    return &r->constant_texts[hash_bytes(a->val, a->vlen, shape.i) & (NCONSTANT_TEXTS - 1)];
+}
+
+static bool read_before(const struct mlir *r, const struct constant_text *t, const struct mattr *a, shape_id shape)
+{
+    return t->text && t->func == r->func && t->shape.i == shape.i && t->len == a->vlen &&
+           memcmp(t->text, a->val, a->vlen) == 0;
+}
+
+static bool constant_value(struct mlir *r, const struct mattr *a, shape_id shape, uint32_t *v);
+
 bool mlir_constant(struct mlir *r, struct mop *op)
 {
     const struct mattr *a = mattr2(op, "value", "");
@@ -350,8 +365,26 @@ bool mlir_constant(struct mlir *r, struct mop *op)
     if (!a || !a->val)
         return MFAIL(r, op->at, op->nat, "this constant has no value");
     shape_id shape = mval(r, op->result)->shape;
-    const char *p = a->val, *end = p + a->vlen;
     uint32_t v;
+    struct constant_text *t = a->vlen <= 64 ? text_slot(r, a, shape) : NULL;
+    if (t && read_before(r, t, a, shape))
+        v = t->value;
+    else if (!constant_value(r, a, shape, &v))
+        return false;
+    if (t && !mcst(r, mval(r, v))->elided) /* of those each is one of its own */
+        *t = (struct constant_text){ a->val, a->vlen, r->func, v, shape };
+    mset_alias(r, op->result, v);
+    struct mval *k = mval(r, v);
+    if (!k->nname) { /* `%cst_0`: what the instruction is called */
+        k->name = mval(r, op->result)->name;
+        k->nname = mval(r, op->result)->nname;
+    }
+    return true;
+}
+
+static bool constant_value(struct mlir *r, const struct mattr *a, shape_id shape, uint32_t *v)
+{
+    const char *p = a->val, *end = p + a->vlen;
     if (*p == '#') {
         const struct malias *al = mlir_alias(r, p, 1 + mword(p + 1));
         if (al) {
@@ -361,27 +394,19 @@ bool mlir_constant(struct mlir *r, struct mop *op)
     }
     size_t w = mword(p);
     if (mtext(p, w, "dense_resource")) {
-        v = mconst_value(r, shape, false, NULL, true);
+        *v = mconst_value(r, shape, false, NULL, true);
     } else if (mtext(p, w, "dense") && p[w] == '<') {
         const char *close = mbalanced(p + w, end);
         if (!close)
             return MFAIL(r, p, w, "this constant is never closed");
-        if (!read_dense(r, p + w + 1, close - 1, shape, &v))
-            return false;
+        return read_dense(r, p + w + 1, close - 1, shape, v);
     } else if (mis(*p, MC_DIGIT) || *p == '-' || mtext(p, w, "true") || mtext(p, w, "false")) {
         const char *q = p;
         while (q < end && !mis(*q, MC_SPACE) && *q != ':')
             q++;
-        if (!read_dense(r, p, q, shape, &v))
-            return false;
+        return read_dense(r, p, q, shape, v);
     } else {
         return MFAIL(r, p, w, "expected dense<...>");
-    }
-    mval(r, op->result)->alias = v;
-    struct mval *k = mval(r, v);
-    if (!k->name) { /* `%cst_0`: what the instruction is called */
-        k->name = mval(r, op->result)->name;
-        k->nname = mval(r, op->result)->nname;
     }
     return true;
 }

@@ -19,7 +19,7 @@ bool memit_while(struct mlir *r, struct mop *op, const instr_id *v)
     VEC(uint32_t) result = { 0 };
     const struct mregion *body = op->regions[1];
     for (uint32_t k = 0; k < op->noperands; k++)
-        if (!mval(r, body->arg0 + k)->alias) {
+        if (!mval(r, body->arg0 + k)->is_alias) {
             vec_push(&r->tmp, &in, v[k]);
             vec_push(&r->tmp, &result, k);
         }
@@ -34,8 +34,8 @@ bool memit_while(struct mlir *r, struct mop *op, const instr_id *v)
     mnum_add(r, attr_comp(ATTR_BODY, mnum_region_comp(r, op, 1)));
     instr_id w = memit(r, OP_WHILE, instr_at(r->m, t)->shape, 1, &t, (int)r->out.n, r->out.v);
     mnum_attach_sharding(r, w);
-    if (op->nresults && mval(r, op->result)->name)
-        memit_name(r, w, OP_WHILE, mval(r, op->result)->name, mval(r, op->result)->nname);
+    if (op->nresults && mval(r, op->result)->nname)
+        memit_name(r, w, OP_WHILE, mname(r, mval(r, op->result)), mval(r, op->result)->nname);
     for (int64_t k = 0; k < result.n; k++) {
         uint32_t res = op->result + result.v[k];
         instr_id e = w;
@@ -43,7 +43,7 @@ bool memit_while(struct mlir *r, struct mop *op, const instr_id *v)
             struct attr a = attr_int(ATTR_INDEX, k);
             e = memit(r, OP_GET_TUPLE_ELEMENT, mval(r, res)->shape, 1, &w, 1, &a);
         }
-        mval(r, res)->instr = e;
+        mval(r, res)->link = e.i;
     }
     return true;
 }

@@ -11,21 +11,21 @@ void mreplace(struct mlir *r, struct mop *op, uint32_t k, uint32_t by)
 {
     by = mresolve(r, by);
     if (by != op->result + k)
-        mval(r, op->result + k)->alias = by;
+        mset_alias(r, op->result + k, by);
 }
 
 /* ---- looking at operands ----------------------------------------------------------------------- */
 
 static const struct mconst *constant(const struct mlir *r, const struct mop *op, uint32_t k)
 {
-    const struct mconst *c = mcst(mval(r, mresolve(r, op->operands[k])));
+    const struct mconst *c = mcst(r, mval(r, mresolve(r, op->operands[k])));
     return c && !c->elided ? c : NULL;
 }
 
 static const struct mop *made_by(const struct mlir *r, const struct mop *op, uint32_t k, enum op_kind kind)
 {
     uint32_t v = mresolve(r, op->operands[k]);
-    const struct mop *d = mdef(mval(r, v));
+    const struct mop *d = mdef(r, mval(r, v));
     return d && d->kind == M_HLO && d->hlo == kind && d->nresults == 1 ? d : NULL;
 }
 
@@ -452,7 +452,7 @@ static void fold_iota(struct mlir *r, struct mop *op)
     line->attrs = NULL;
     line->nattrs = 0;
     become(r, line, OP_IOTA, "dim", 1, &zero);
-    line->result = mlir_value_new(r, line, mval(r, op->result)->region, shape_array(r->c, s->dtype, 1, &s->dims[d]));
+    line->result = mlir_value_new(r, line, mregion(r, mval(r, op->result)), shape_array(r->c, s->dtype, 1, &s->dims[d]));
     line->next = op;
     line->prev = op->prev;
     if (op->prev)
@@ -594,8 +594,8 @@ static void fold_while(struct mlir *r, struct mop *op)
         uint32_t back = mresolve(r, ret->operands[k]), in = mresolve(r, op->operands[k]);
         if (back != body->arg0 + k && back != in)
             continue;
-        mval(r, body->arg0 + k)->alias = in;
-        mval(r, cond->arg0 + k)->alias = in;
+        mset_alias(r, body->arg0 + k, in);
+        mset_alias(r, cond->arg0 + k, in);
         mreplace(r, op, k, in);
     }
 }

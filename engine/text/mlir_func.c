@@ -68,10 +68,11 @@ static struct mfunc *new_func(struct mlir *r, const char *name, uint32_t n)
     uint64_t k;
     uint64_t key = hash_bytes(name, n, 9);
     if (map_get(&r->func_by_name, key, &k))
-        MFAIL(r, name, n, "two functions are called '%.*s'", (int)n, name);
+        MFAIL(r, name, n, "two functions are called '%.*s': it is defined already", (int)n, name);
     map_put(&r->func_by_name, key, (uint64_t)r->funcs.n);
     r->current = f;
     r->closed.n = 0;
+    r->constants_read.n = 0;
     return f;
 }
 
@@ -105,7 +106,7 @@ static bool func_args(struct mlir *r, struct mfunc *fn, struct mregion *g)
             if (!mlir_type(r, &shape))
                 return false;
             uint32_t v = name ? mlir_define(r, name, n, shape) : mlir_value_new(r, NULL, g, shape);
-            mval(r, v)->region = g;
+            mval(r, v)->region = g->id;
             if (g->nargs++ == 0)
                 g->arg0 = v;
             mskip(r);

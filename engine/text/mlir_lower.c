@@ -26,7 +26,7 @@ static bool in_group(const struct mop *op)
     return a && a->val && memmem(a->val, a->vlen, " shard_", 7);
 }
 
-static bool has_effect(const struct mop *op)
+bool mlir_has_effect(const struct mop *op)
 {
     switch ((enum mkind)op->kind) {
     case M_CALL:
@@ -58,7 +58,7 @@ static void mark_region(struct mlir *r, op_stack *stack, struct mregion *g)
 {
     g->live = true;
     for (struct mop *op = g->first; op; op = op->next)
-        if (op->kind == M_RETURN || has_effect(op))
+        if (op->kind == M_RETURN || mlir_has_effect(op))
             mark(r, stack, op);
 }
 
@@ -69,7 +69,7 @@ static void find_live(struct mlir *r, struct mregion *body)
     while (stack.n) {
         struct mop *op = stack.v[--stack.n];
         for (uint32_t k = 0; k < op->noperands; k++)
-            mark(r, &stack, mdef(mval(r, mresolve(r, op->operands[k]))));
+            mark(r, &stack, mdef(r, mval(r, mresolve(r, op->operands[k]))));
         for (uint32_t k = 0; k < op->nregions; k++)
             if (!op->regions[k]->into)
                 mark_region(r, &stack, op->regions[k]);
@@ -90,7 +90,7 @@ static void capture(struct mlir *r, struct mregion *g, struct map *seen, uint32_
     v = mresolve(r, v);
     const struct mval *x = mval(r, v);
     uint64_t there;
-    if (x->is_cst || home(x->region) == g || map_get(seen, v, &there))
+    if (x->is_cst || home(mregion(r, x)) == g || map_get(seen, v, &there))
         return;
     map_put(seen, v, 1);
     vec_push(&r->tmp, &g->captured, v);
@@ -196,8 +196,6 @@ static bool emit_ops(struct mlir *r, struct mregion *g)
         next = op->next;
         if (op->kind == M_RETURN)
             continue; /* still looked at */
-        if (op->kind == M_CONSTANT && op->nresults == 1 && !mval(r, op->result)->used)
-            vec_push(&r->tmp, &r->shown, op->result);
         const char *at = op->at;
         if (!(op->live ? mlir_emit(r, op) : mlir_check(r, op)))
             ok = false;
@@ -286,7 +284,7 @@ static bool lower_loop(struct mlir *r, struct mop *op, struct mregion *g)
         return false;
     VEC(uint32_t) v = { 0 };
     for (uint32_t k = 0; k < g->nargs; k++)
-        if (!mval(r, g->arg0 + k)->alias)
+        if (!mval(r, g->arg0 + k)->is_alias)
             vec_push(&r->tmp, &v, g->arg0 + k);
     for (int64_t k = 0; k < op->regions[1]->captured.n; k++)
         vec_push(&r->tmp, &v, op->regions[1]->captured.v[k]);
@@ -296,7 +294,7 @@ static bool lower_loop(struct mlir *r, struct mop *op, struct mregion *g)
     instr_id root;
     bool *skip = ARENA_ARRAY(&r->tmp, bool, g->nargs + 1);
     for (uint32_t k = 0; k < g->nargs; k++)
-        skip[k] = body && mval(r, g->arg0 + k)->alias;
+        skip[k] = body && mval(r, g->arg0 + k)->is_alias;
     const struct mregion *b = op->regions[1];
     if (!returned(r, g, b->captured.v, body ? b->captured.n : 0, body ? skip : NULL, &root))
         return false;
@@ -425,8 +423,8 @@ static bool parameters(struct mlir *r, struct mfunc *f, bool entry)
         in->note = note;
         mlir_dict_frontend(r, a->val, a->vlen, in);
         mlir_metadata(r, f->arg_locs[k], f->arg_nlocs[k], &in->metadata, &in->metadata_len);
-        if (mval(r, v)->name)
-            in->at = mspan(r, mval(r, v)->name, mval(r, v)->nname);
+        if (mval(r, v)->nname)
+            in->at = mspan(r, mname(r, mval(r, v)), mval(r, v)->nname);
         mset(r, v, p);
     }
     if (entry) {
@@ -481,12 +479,11 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     r->metadata = r->frontend = NULL;
     r->set_sharding.i = 0;
     f->body->comp = f->comp;
-    r->shown.n = 0;
     if (!parameters(r, f, entry) || !emit_ops(r, f->body))
         return false;
     /* A constant that the text itself does not use is shown all the same. */
-    for (int64_t k = 0; k < r->shown.n; k++)
-        if (!mvalue(r, r->shown.v[k]).i)
+    for (int64_t k = 0; k < f->nshown; k++)
+        if (home(mregion(r, mval(r, f->shown[k]))) == f->body && !mvalue(r, f->shown[k]).i)
             return false;
     r->emitting = NULL;
     r->metadata = r->frontend = NULL;

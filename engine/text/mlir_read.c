@@ -9,9 +9,11 @@
 
 #define W  MC_WORD
 #define WD (MC_WORD | MC_DIGIT)
+#define G  MC_GROUP
 const uint8_t mlir_class[256] = {
     [' '] = MC_SPACE, ['\t'] = MC_SPACE, ['\r'] = MC_SPACE, ['\n'] = MC_SPACE, ['\v'] = MC_SPACE,
-    ['\f'] = MC_SPACE, ['_'] = W, ['.'] = W, ['$'] = W,
+    ['\f'] = MC_SPACE, ['"'] = G, ['('] = G, [')'] = G, ['['] = G, [']'] = G, ['{'] = G, ['}'] = G, ['<'] = G,
+    ['>'] = G, ['_'] = W, ['.'] = W, ['$'] = W,
     ['0'] = WD, ['1'] = WD, ['2'] = WD, ['3'] = WD, ['4'] = WD,
     ['5'] = WD, ['6'] = WD, ['7'] = WD, ['8'] = WD, ['9'] = WD,
     ['A'] = W, ['B'] = W, ['C'] = W, ['D'] = W, ['E'] = W, ['F'] = W, ['G'] = W, ['H'] = W,
@@ -25,8 +27,9 @@ const uint8_t mlir_class[256] = {
 };
 #undef W
 #undef WD
+#undef G
 
-enum { MLIR_ERROR_LIMIT = 20, NUMBERED_MAX = 1 << 26, DEPTH_MAX = 100000 };
+enum { MLIR_ERROR_LIMIT = 20, SERIES_FIRST = 1024, DEPTH_MAX = 100000 };
 
 /* ---- cursor ------------------------------------------------------------------------------------ */
 
@@ -69,27 +72,20 @@ const char *mbalanced(const char *p, const char *end)
 {
     int64_t depth = 0;
     for (; p < end; p++) {
-        switch (*p) {
-        case '"':
+        if (!mis(*p, MC_GROUP))
+            continue;
+        if (*p == '"') {
             for (p++; p < end && *p != '"'; p++)
                 if (*p == '\\')
                     p++;
             if (p >= end)
                 return NULL;
-            break;
-        case '(':
-        case '[':
-        case '{':
-        case '<': depth++; break;
-        case '>':
-            if (p[-1] == '-')
-                continue;
+        } else if (*p == '(' || *p == '[' || *p == '{' || *p == '<') {
+            depth++;
+        } else if (*p == '>' && p[-1] == '-') {
+            continue;
+        } else {
             depth--;
-            break;
-        case ')':
-        case ']':
-        case '}': depth--; break;
-        default: continue;
         }
         if (depth <= 0)
             return p + 1;
@@ -111,47 +107,33 @@ bool mskip_group(struct mlir *r, const char **text, uint32_t *len)
 
 /* ---- aliases ----------------------------------------------------------------------------------- */
 
-/* `#loc3 = loc(...)` may stand before or behind the module: all are found first. */
-static void find_aliases(struct mlir *r)
+/* `#loc3 = loc(...)` may stand before or behind the module: all are found first. Only a sign that begins its
+ * line defines one. */
+static void find_aliases_of(struct mlir *r, char sign)
 {
-    VEC(struct malias) v = { 0 };
-    map_init(&r->alias_by_name, &r->tmp);
-    for (const char *p = r->base; p < r->end;) {
-        if (*p == '#' || *p == '!') {
-            const char *name = p++;
-            while (mis(*p, MC_WORD))
-                p++;
-            size_t n = (size_t)(p - name);
-            while (*p == ' ')
-                p++;
-            if (*p == '=' && n > 1) {
-                p++;
-                while (*p == ' ')
-                    p++;
-                const char *nl = memchr(p, '\n', (size_t)(r->end - p));
-                const char *stop = nl ? nl : r->end;
-                while (stop > p && mis(stop[-1], MC_SPACE))
-                    stop--;
-                map_put(&r->alias_by_name, hash_bytes(name, n, 3), (uint64_t)v.n);
-                struct malias a = { .name = name, .nname = (uint32_t)n, .text = p,
-                                    .ntext = (uint32_t)(stop - p) };
-                vec_push(&r->tmp, &v, a);
-            }
-        }
-        /* Only lines that begin with the sign define one. */
-        const char *q = p;
-        for (;;) {
-            q = memchr(q, '\n', (size_t)(r->end - q));
-            if (!q)
-                break;
-            q++;
-            if (*q == '#' || *q == '!')
-                break;
-        }
-        p = q ? q : r->end;
+    for (const char *p = r->base; (p = memchr(p, sign, (size_t)(r->end - p))) != NULL;) {
+        const char *name = p++;
+        if (name > r->base && name[-1] != '\n')
+            continue;
+        while (mis(*p, MC_WORD))
+            p++;
+        size_t n = (size_t)(p - name);
+        while (*p == ' ')
+            p++;
+        if (*p != '=' || n < 2)
+            continue;
+        p++;
+        while (*p == ' ')
+            p++;
+        const char *nl = memchr(p, '\n', (size_t)(r->end - p));
+        const char *stop = nl ? nl : r->end;
+        while (stop > p && mis(stop[-1], MC_SPACE))
+            stop--;
+        map_put(&r->alias_by_name, hash_bytes(name, n, 3), (uint64_t)r->aliases.n);
+        struct malias a = { .name = name, .nname = (uint32_t)n, .text = p, .ntext = (uint32_t)(stop - p) };
+        vec_push(&r->tmp, &r->aliases, a);
+        p = nl ? nl : r->end;
     }
-    r->aliases = v.v;
-    r->naliases = v.n;
 }
 
 const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n)
@@ -159,7 +141,7 @@ const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n
     uint64_t k;
     if (!map_get(&r->alias_by_name, hash_bytes(name, n, 3), &k))
         return NULL;
-    const struct malias *a = &r->aliases[k];
+    const struct malias *a = &r->aliases.v[k];
     return a->nname == n && memcmp(a->name, name, n) == 0 ? a : NULL;
 }
 
@@ -169,8 +151,8 @@ uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region,
 {
     uint32_t v = paged_add(&r->vals);
     struct mval *x = mval(r, v);
-    x->by.op = def;
-    x->region = region;
+    mset_def(r, v, def);
+    x->region = region ? region->id : 0;
     x->shape = shape;
     return v;
 }
@@ -211,74 +193,104 @@ static struct mname *name_slot(struct mlir *r, const char *name, size_t n)
     return &r->names[k];
 }
 
-/* Numbers are the usual names: an array instead of a table. */
-static bool as_number(const char *name, size_t n, uint32_t *out)
+/* %12, %cst_3, %arg0: the usual names are some letters and a number, given out in turn; they are found in an
+ * array by number, one for each beginning. */
+static bool split_name(const char *name, size_t n, size_t *letters, uint32_t *number)
 {
-    if (n == 0 || n > 8 || (name[0] == '0' && n > 1))
-        return false;
-    uint32_t v = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!mis(name[i], MC_DIGIT))
-            return false;
-        v = v * 10 + (uint32_t)(name[i] - '0');
+    size_t k = n;
+    uint32_t v = 0, unit = 1;
+    for (; k && n - k < 8; k--, unit *= 10) {
+        unsigned digit = (unsigned)(name[k - 1] - '0');
+        if (digit > 9)
+            break;
+        v += digit * unit;
     }
-    *out = v;
-    return v < NUMBERED_MAX;
+    *letters = k;
+    *number = v;
+    return k < n && (name[k] != '0' || n - k == 1) && !(k && mis(name[k - 1], MC_DIGIT));
 }
 
-static uint32_t *number_slot(struct mlir *r, uint32_t k)
+static struct mseries *find_series(struct mlir *r, const char *name, size_t n)
 {
-    if (k >= r->ncap) {
-        uint32_t cap = r->ncap ? r->ncap : 1024;
-        while (cap <= k)
-            cap *= 2;
-        uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, cap);
-        if (r->ncap)
-            memcpy(v, r->numbered, r->ncap * sizeof *v);
-        arena_give_back(&r->tmp, r->numbered, r->ncap, sizeof *v);
-        r->numbered = v;
-        r->ncap = cap;
+    for (int i = 0; i < r->nseries; i++)
+        if (r->series[i].len == n && memcmp(r->series[i].text, name, n) == 0)
+            return &r->series[i];
+    return NULL;
+}
+
+/* The array's place for a number; NULL: no array, or the number is far beyond what there are values. */
+static uint32_t *series_slot(struct mlir *r, const char *name, size_t n, bool make)
+{
+    size_t letters;
+    uint32_t k;
+    if (!split_name(name, n, &letters, &k))
+        return NULL;
+    struct mseries *s = find_series(r, name, letters);
+    if (s && k < s->cap)
+        return &s->v[k];
+    if (!make || (!s && r->nseries == NSERIES) || k >= SERIES_FIRST + 4 * (uint64_t)r->vals.n)
+        return NULL;
+    if (!s) {
+        s = &r->series[r->nseries++];
+        *s = (struct mseries){ .text = name, .len = (uint32_t)letters };
     }
-    return &r->numbered[k];
+    uint32_t cap = s->cap ? s->cap : SERIES_FIRST;
+    while (cap <= k)
+        cap *= 2;
+    uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, cap);
+    if (s->cap)
+        memcpy(v, s->v, s->cap * sizeof *v);
+    arena_give_back(&r->tmp, s->v, s->cap, sizeof *v);
+    s->v = v;
+    s->cap = cap;
+    return &s->v[k];
+}
+
+/* What a name means; at: its place among the numbered, NULL: it has none. */
+static uint32_t named_value(struct mlir *r, const uint32_t *at, const char *name, size_t n)
+{
+    if (at && (*at >= r->first_value || !r->far_numbers))
+        return *at >= r->first_value ? *at : 0; /* not of a function above */
+    if (!r->capnames)
+        return 0;
+    const struct mname *e = name_slot(r, name, n);
+    return e->text && e->func == r->func ? e->value : 0;
 }
 
 static uint32_t find_value(struct mlir *r, const char *name, size_t n)
 {
-    uint32_t k;
-    /* A number far beyond what the text can hold is no reason to allocate. */
-    if (as_number(name, n, &k) && k < (uint64_t)(r->end - r->base)) {
-        if (k >= r->ncap || r->numbered[k] < r->first_value)
-            return 0; /* none, or of a function above */
-        return r->numbered[k];
-    }
-    if (!r->capnames)
-        return 0;
-    struct mname *e = name_slot(r, name, n);
-    return e->text && e->func == r->func ? e->value : 0;
+    return named_value(r, series_slot(r, name, n, false), name, n);
 }
 
-uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape)
+/* From here on the name means v. */
+static void bind_name(struct mlir *r, uint32_t *at, const char *name, size_t n, uint32_t v)
 {
-    uint32_t v = mlir_value_new(r, NULL, NULL, shape), k;
-    mval(r, v)->name = name;
-    mval(r, v)->nname = (uint32_t)n & 0x3fffffff;
-    uint32_t before = find_value(r, name, n);
-    if (before) {
-        const struct mregion *g = mval(r, before)->region;
-        if (g && g->open) {
-            int line, column;
-            source_place(r->src, (uint32_t)(mval(r, before)->name - r->base), &line, &column);
-            MFAIL(r, name - 1, n + 1, "'%%%.*s' is defined twice: already on line %d", (int)n, name, line);
-        }
-    }
-    if (as_number(name, n, &k) && k < (uint64_t)(r->end - r->base)) {
-        *number_slot(r, k) = v;
-        return v;
+    if (at) {
+        *at = v;
+        return;
     }
     struct mname *e = name_slot(r, name, n);
     if (!e->text)
         r->nnames++;
     *e = (struct mname){ name, (uint32_t)n, e->hash, r->func, v };
+    r->far_numbers |= n && mis(name[n - 1], MC_DIGIT);
+}
+
+uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape)
+{
+    uint32_t v = mlir_value_new(r, NULL, NULL, shape);
+    mset_name(r, mval(r, v), name, n);
+    uint32_t *at = series_slot(r, name, n, true);
+    uint32_t before = named_value(r, at, name, n);
+    if (before) {
+        const struct mregion *g = mregion(r, mval(r, before));
+        if (g && g->open) {
+            int line, column;
+            source_place(r->src, mval(r, before)->name, &line, &column);
+            MFAIL(r, name - 1, n + 1, "'%%%.*s' is defined twice: already on line %d", (int)n, name, line);
+        }
+    }
+    bind_name(r, at, name, n, v);
     return v;
 }
 
@@ -295,17 +307,14 @@ bool mlir_nameless(const char *name, size_t n)
 void mlir_rename(struct mlir *r, uint32_t of, uint32_t v)
 {
     const struct mval *x = mval(r, of);
-    uint32_t k;
-    if (!x->name)
+    const char *name = mname(r, x);
+    if (!name)
         return;
-    if (!mval(r, v)->name || !mlir_nameless(x->name, x->nname)) {
+    if (!mval(r, v)->nname || !mlir_nameless(name, x->nname)) {
         mval(r, v)->name = x->name;
         mval(r, v)->nname = x->nname;
     }
-    if (as_number(x->name, x->nname, &k) && k < r->ncap)
-        r->numbered[k] = v;
-    else if (r->capnames)
-        name_slot(r, x->name, x->nname)->value = v;
+    bind_name(r, series_slot(r, name, x->nname, true), name, x->nname, v);
 }
 
 static bool unknown_value(struct mlir *r, const char *name, size_t n)
@@ -321,14 +330,14 @@ static bool unknown_value(struct mlir *r, const char *name, size_t n)
         for (uint32_t v = r->vals.n - 1, seen = 0; v && seen < 20000; v--, seen++) {
             const struct mval *x = mval(r, v);
             char other[64];
-            if (!x->name || x->nname >= sizeof other || !x->region || !x->region->open)
+            if (!x->nname || x->nname >= sizeof other || !x->region || !mregion(r, x)->open)
                 continue;
-            memcpy(other, x->name, x->nname);
+            memcpy(other, mname(r, x), x->nname);
             other[x->nname] = '\0';
             int e = edit_distance(word, other, 3);
             if (e < least) {
                 least = e;
-                best = x->name;
+                best = mname(r, x);
                 nbest = x->nname;
             }
         }
@@ -360,11 +369,12 @@ bool mlir_use(struct mlir *r, uint32_t *out)
     if (!v)
         return unknown_value(r, name, n);
     const struct mval *x = mval(r, v);
-    if (x->region && !x->region->open)
+    if (x->region && !mregion(r, x)->open)
         return MFAIL(r, name - 1, n + 1, "'%%%.*s' is not visible here: it is defined inside a region that "
                      "ended above", (int)n, name);
     if (k) {
-        if (!mdef(x) || v - mdef(x)->result + (uint64_t)k >= mdef(x)->nresults)
+        const struct mop *def = mdef(r, x);
+        if (!def || v - def->result + (uint64_t)k >= def->nresults)
             return MFAIL(r, name - 1, n + 1, "'%%%.*s' has no result number %" PRId64, (int)n, name, k);
         v += (uint32_t)k;
     }
@@ -380,6 +390,7 @@ struct mop *mlir_op_new(struct mlir *r, enum mkind kind)
     struct mop *op = mlir_op_alloc(r, 1, sizeof *op);
     op->chunk = (uint16_t)(r->chunks.n - 1);
     r->chunks.v[op->chunk].left++;
+    r->nops++;
     op->kind = (uint8_t)kind;
     op->at = r->p;
     op->nat = 1;
@@ -395,6 +406,7 @@ void mlir_append(struct mlir *r, struct mop *op)
         return;
     }
     op->block = g;
+    g->begun = true;
     op->prev = g->last;
     if (g->last)
         g->last->next = op;
@@ -403,9 +415,17 @@ void mlir_append(struct mlir *r, struct mop *op)
     g->last = op;
 }
 
-struct mregion *mlir_open_region(struct mlir *r, struct mop *op)
+struct mregion *mlir_region_new(struct mlir *r)
 {
     struct mregion *g = ARENA_NEW(&r->tmp, struct mregion);
+    g->id = (uint32_t)r->regions.n;
+    vec_push(&r->tmp, &r->regions, g);
+    return g;
+}
+
+struct mregion *mlir_open_region(struct mlir *r, struct mop *op)
+{
+    struct mregion *g = mlir_region_new(r);
     g->owner = op;
     g->open = true;
     for (int64_t i = r->frames.n - 1; i >= 0 && !g->parent; i--)
@@ -446,7 +466,7 @@ bool mlir_block_args(struct mlir *r, struct mregion *g)
         if (n == 0 || !mwant(r, ':', "':' behind the argument's name") || !mlir_type(r, &shape))
             return n != 0 ? false : mexpected(r, "an argument's name");
         uint32_t v = mlir_define(r, name, n, shape);
-        mval(r, v)->region = g;
+        mval(r, v)->region = g->id;
         if (g->nargs++ == 0)
             g->arg0 = v;
         mskip(r);
@@ -467,13 +487,13 @@ static bool block_label(struct mlir *r, struct mframe *f)
     const char *at = r->p++;
     r->p += mword(r->p);
     struct mregion *g = f->region;
-    if (g && g->first)
+    if (g && g->begun)
         return MFAIL(r, at, (size_t)(r->p - at), "a second block: control flow between blocks (cf) has no "
                      "counterpart in HLO");
     mskip(r);
     if (*r->p == '(') {
         r->p++;
-        if (!mlir_block_args(r, g ? g : ARENA_NEW(&r->tmp, struct mregion)))
+        if (!mlir_block_args(r, g ? g : mlir_region_new(r)))
             return false;
     }
     return mwant(r, ':', "':' behind the block's name");
@@ -506,6 +526,22 @@ static void next_region(struct mlir *r, struct mframe *f)
     f->region = mlir_open_region(r, op);
 }
 
+static void drop_used(struct mlir *r)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->constants_read.n; i++)
+        if (!mval(r, r->constants_read.v[i])->used)
+            r->constants_read.v[n++] = r->constants_read.v[i];
+    r->constants_read.n = n;
+}
+
+void mlir_note_constant(struct mlir *r, uint32_t v)
+{
+    if (r->constants_read.n && r->constants_read.n == r->constants_read.cap)
+        drop_used(r);
+    vec_push(&r->tmp, &r->constants_read, v);
+}
+
 static void end_function(struct mlir *r)
 {
     struct mfunc *fn = r->current;
@@ -515,6 +551,9 @@ static void end_function(struct mlir *r)
     fn->closed = arena_copy(&r->tmp, r->closed.v, r->closed.n, sizeof *r->closed.v);
     r->closed.n = 0;
     r->current = NULL;
+    drop_used(r);
+    fn->nshown = r->constants_read.n;
+    fn->shown = arena_copy(&r->tmp, r->constants_read.v, fn->nshown, sizeof *fn->shown);
 }
 
 static bool finish_frame(struct mlir *r)
@@ -566,8 +605,8 @@ static bool close_brace(struct mlir *r)
         f->region->nargs = cond->nargs;
         for (uint32_t k = 0; k < cond->nargs; k++) {
             const struct mval *a = mval(r, cond->arg0 + k);
-            uint32_t v = mlir_define(r, a->name, a->nname, a->shape);
-            mval(r, v)->region = f->region;
+            uint32_t v = mlir_define(r, mname(r, a), a->nname, a->shape);
+            mval(r, v)->region = f->region->id;
             if (k == 0)
                 f->region->arg0 = v;
         }
@@ -584,9 +623,14 @@ static bool close_brace(struct mlir *r)
     return finish_frame(r);
 }
 
-/* Behind an error: the next line that begins an operation or closes a region. */
-static void recover(struct mlir *r)
+/* Behind an error in what began at `from`: the next line that begins an operation or closes a region. */
+static void recover(struct mlir *r, const char *from)
 {
+    const char *line = r->p;
+    while (line > from && (line[-1] == ' ' || line[-1] == '\t'))
+        line--;
+    if (line > from && line[-1] == '\n' && (*r->p == '%' || mis(*r->p, MC_WORD)))
+        return; /* all of it was read: the cursor is at the next one */
     while (r->p < r->end) {
         const char *nl = memchr(r->p, '\n', (size_t)(r->end - r->p));
         if (!nl) {
@@ -620,6 +664,7 @@ static bool read_text(struct mlir *r)
         if (r->p >= r->end)
             break;
         struct mframe *f = &r->frames.v[r->frames.n - 1];
+        const char *from = r->p;
         bool ok;
         if (*r->p == '}')
             ok = close_brace(r);
@@ -637,7 +682,7 @@ static bool read_text(struct mlir *r)
             ok = mlir_op(r);
         }
         if (!ok)
-            recover(r);
+            recover(r, from);
     }
     struct mframe *f = &r->frames.v[r->frames.n - 1];
     if (f->form != FRAME_TOP && r->nerrors == 0)
@@ -659,9 +704,11 @@ struct mfunc *mlir_find_func(const struct mlir *r, const char *name, size_t n)
 /* What only reading needs. */
 static void forget_names(struct mlir *r)
 {
-    arena_give_back(&r->tmp, r->numbered, r->ncap, sizeof *r->numbered);
+    for (int i = 0; i < r->nseries; i++)
+        arena_give_back(&r->tmp, r->series[i].v, r->series[i].cap, sizeof *r->series[i].v);
     arena_give_back(&r->tmp, r->names, r->capnames, sizeof *r->names);
-    r->ncap = r->capnames = 0;
+    r->nseries = 0;
+    r->capnames = 0;
     r->lowering = true;
 }
 
@@ -682,12 +729,15 @@ static bool read_into(struct module *m, struct mheld *held, struct tick *tick, s
     arena_open(&r->val_arena);
     paged_init(&r->vals, &r->val_arena, sizeof(struct mval));
     r->share.arena = &m->arena;
+    vec_push(&r->tmp, &r->regions, NULL);
     map_init(&r->func_by_name, &r->tmp);
     map_init(&r->constants, &r->tmp);
     mlir_fill_opnames(r);
     if (strncmp(r->p, "\xef\xbb\xbf", 3) == 0)
         r->p += 3;
-    find_aliases(r);
+    map_init(&r->alias_by_name, &r->tmp);
+    find_aliases_of(r, '#');
+    find_aliases_of(r, '!');
     bool ok = read_text(r);
     forget_names(r);
     ok = ok && mlir_lower(r);

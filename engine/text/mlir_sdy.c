@@ -64,7 +64,8 @@ static bool parse_mesh(struct mlir *r, const char *p, const char *end, struct me
         bool *seen = ARENA_ARRAY(&r->tmp, bool, devices);
         for (int64_t i = 0; i < ids.n; i++) {
             if (ids.v[i] < 0 || ids.v[i] >= devices || seen[ids.v[i]])
-                return MFAIL(r, end, 1, "the device ids are no permutation of 0..%" PRId64, devices - 1);
+                return MFAIL(r, end, 1, "the device ids are no permutation of 0..%" PRId64 ": %" PRId64 " %s", devices - 1,
+                             ids.v[i], ids.v[i] < 0 || ids.v[i] >= devices ? "is no device of it" : "is there twice");
             seen[ids.v[i]] = true;
         }
         m->order = order_from_list(r->c->shardings, ids.n, ids.v);

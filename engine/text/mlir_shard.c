@@ -93,6 +93,15 @@ static bool resolve_alias(const struct mlir *r, const struct mattr *a, const cha
     return true;
 }
 
+static int64_t count_elements(const char *p, const char *end)
+{
+    const char *stop;
+    int64_t n = 0;
+    while (msdy_element(p, end, n, &stop))
+        n++;
+    return n;
+}
+
 static bool per_value(struct mlir *r, const struct mattr *a, shape_id shape, sharding_id *out)
 {
     const struct shape *s = shape_get(r->c, shape);
@@ -121,7 +130,8 @@ static bool per_value(struct mlir *r, const struct mattr *a, shape_id shape, sha
     }
     const char *more;
     if (list && n > 0 && msdy_element(p, end, n, &more))
-        return MFAIL(r, p, (size_t)(end - p), "more shardings than the operation has results (%" PRId64 ")", n);
+        return MFAIL(r, p, (size_t)(end - p), "%" PRId64 " shardings for %" PRId64 " result%s", count_elements(p, end), n,
+                     n == 1 ? "" : "s");
     r->remark = msdy_remark(r, n, read);
     if (said == 0)
         return true;

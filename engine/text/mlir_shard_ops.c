@@ -223,7 +223,7 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
         shape_id shape = mval(r, g->arg0 + k)->shape;
         const struct shape *s = shape_get(r->c, shape);
         if (s->kind != SHAPE_ARRAY) {
-            mval(r, g->arg0 + k)->alias = v;
+            mset_alias(r, g->arg0 + k, v);
             continue;
         }
         if (!border(r, op, in, k, mval(r, v)->shape, shape, &full, &local, &config, &said))
@@ -231,7 +231,7 @@ static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, co
         struct mop *first = g->first; /* in front of the body, which is inlined afterwards */
         struct mop *a = call_op(r, g, first, op, "Sharding", v, mval(r, v)->shape, full, config, said);
         struct mop *b = call_op(r, g, first, op, "SPMDFullToShardShape", a->result, shape, local, config, NULL);
-        mval(r, g->arg0 + k)->alias = b->result;
+        mset_alias(r, g->arg0 + k, b->result);
     }
     inline_region(g, op);
     for (uint32_t k = 0; k < op->nresults; k++) {
@@ -263,7 +263,7 @@ static bool plain_borders(struct mlir *r, struct mop *op, struct mregion *g, con
         uint32_t v = op->operands[k];
         if (p && op->kind == M_NAMED && !constrain(r, op, p, stop, v, &v))
             return false;
-        mval(r, g->arg0 + k)->alias = v;
+        mset_alias(r, g->arg0 + k, v);
     }
     inline_region(g, op);
     for (uint32_t k = 0; k < op->nresults; k++) {
@@ -273,6 +273,37 @@ static bool plain_borders(struct mlir *r, struct mop *op, struct mregion *g, con
         if (p && op->kind == M_NAMED && !constrain(r, op, p, stop, v, &v))
             return false;
         mreplace(r, op, k, v);
+    }
+    return true;
+}
+
+/* As many shardings as values, where there are any. */
+static bool shardings_count(struct mlir *r, struct mop *op, const char *key, uint32_t n)
+{
+    const struct mattr *a = mattr(op, key);
+    const char *stop;
+    int64_t have = 0;
+    while (a && a->val && msdy_element(a->val, a->val + a->vlen, have, &stop))
+        have++;
+    return have == 0 || have == n ||
+           MFAIL(r, op->at, op->nat, "%s: %" PRId64 " shardings for %u value%s", key, have, n, n == 1 ? "" : "s");
+}
+
+/* manual_axes={"x"}: each an axis of some mesh. */
+static bool manual_axes_known(struct mlir *r, struct mop *op, const struct mattr *m)
+{
+    const char *p = m->val, *end = p + m->vlen;
+    while (p && (p = memchr(p, '"', (size_t)(end - p)))) {
+        const char *q = mbalanced(p, end);
+        if (!q)
+            return true;
+        size_t n = (size_t)(q - p - 2);
+        bool known = false;
+        for (int i = 0; i < r->nmeshes; i++)
+            known |= mesh_find_axis(&r->meshes[i], p + 1, n) >= 0;
+        if (!known)
+            return MFAIL(r, p + 1, n, "manual_axes: no mesh has the axis '%.*s'", (int)n, p + 1);
+        p = q;
     }
     return true;
 }
@@ -289,6 +320,10 @@ bool mlir_sdy_region(struct mlir *r, struct mop *op)
     unlink_op(r, ret);
     const struct mattr *axes = mattr(op, "manual_axes");
     bool manual = op->kind == M_MANUAL && axes && axes->val && memchr(axes->val, '"', axes->vlen);
+    if (op->kind == M_MANUAL && (!shardings_count(r, op, "in_shardings", op->noperands) ||
+                                 !shardings_count(r, op, "out_shardings", op->nresults) ||
+                                 (manual && !manual_axes_known(r, op, axes))))
+        return false;
     bool ok = manual ? manual_borders(r, op, g, ret) : plain_borders(r, op, g, ret);
     unlink_op(r, op);
     return ok;

@@ -3,9 +3,18 @@
 
 /* ---- names of operations ----------------------------------------------------------------------- */
 
+/* Names end differently: of long ones the last eight letters and the length count. */
+static uint32_t opname_slot(const char *p, size_t n)
+{
+    uint64_t w = 0;
+    memcpy(&w, n > 8 ? p + n - 8 : p, n > 8 ? 8 : n);
+    w = (w ^ n) * 0x9e3779b97f4a7c15ULL;
+    return (uint32_t)(w >> 40) & (OPNAMES - 1);
+}
+
 static void put_opname(struct mlir *r, const char *text, enum mkind kind, enum op_kind hlo)
 {
-    uint32_t n = (uint32_t)strlen(text), k = (uint32_t)hash_bytes(text, n, 1) & (OPNAMES - 1);
+    uint32_t n = (uint32_t)strlen(text), k = opname_slot(text, n);
     while (r->opnames[k].text)
         k = (k + 1) & (OPNAMES - 1);
     r->opnames[k] = (struct opname){ text, n, (uint8_t)kind, (uint16_t)hlo };
@@ -13,8 +22,7 @@ static void put_opname(struct mlir *r, const char *text, enum mkind kind, enum o
 
 const struct opname *mlir_find_opname(const struct mlir *r, const char *p, size_t n)
 {
-    for (uint32_t k = (uint32_t)hash_bytes(p, n, 1) & (OPNAMES - 1); r->opnames[k].text;
-         k = (k + 1) & (OPNAMES - 1))
+    for (uint32_t k = opname_slot(p, n); r->opnames[k].text; k = (k + 1) & (OPNAMES - 1))
         if (r->opnames[k].len == n && memcmp(r->opnames[k].text, p, n) == 0)
             return &r->opnames[k];
     return NULL;
@@ -167,6 +175,11 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
         return MFAIL(r, at, (size_t)(end - at), "an array of unknown rank ('*'): shapes must be static to be partitioned");
     enum dtype t = element_type(p, (size_t)(e - p));
     if (t == DTYPE_NONE) {
+        size_t n = *p == '-' ? 1 : 0;
+        while (n && p + n < e && mis(p[n], MC_DIGIT))
+            n++;
+        if (n > 1)
+            return MFAIL(r, p, n, "a size cannot be negative: %.*s", (int)n, p);
         if (memmem(p, (size_t)(end - p), "quant", 5))
             return MFAIL(r, p, (size_t)(e - p), "quantised element types have no counterpart in HLO");
         while (e > p && (e[-1] == '\n' || e[-1] == '\r'))
@@ -242,6 +255,8 @@ static bool slow_type(struct mlir *r, int depth, shape_id *out)
         r->p += n;
         mskip(r);
         const char *close = *r->p == '<' ? mbalanced(r->p, r->end) : NULL;
+        if (!close && *r->p == '<')
+            return MFAIL(r, r->p, 1, "unexpected end of file: this '<' is never closed");
         if (!close)
             return mexpected(r, "'<...>', as in tensor<8x16xf32>");
         r->p++;
@@ -274,10 +289,40 @@ static bool slow_type(struct mlir *r, int depth, shape_id *out)
     return mexpected(r, "a type, like tensor<8x16xf32>");
 }
 
+/* Types come again at once: whether one of the newest stands here. It ends itself, with its '>'. */
+static bool recent_type(struct mlir *r, const char *from, shape_id *out)
+{
+    for (int i = 0; i < NTYPES_RECENT; i++) {
+        const struct type_cache *e = r->recent[i];
+        if (!e || e->len < 8 || e->len > (size_t)(r->end - from))
+            continue;
+        uint64_t have, tail;
+        memcpy(&have, from + e->len - 8, 8);
+        memcpy(&tail, e->text + e->len - 8, 8);
+        if (have != tail || memcmp(from, e->text, e->len) != 0)
+            continue;
+        if (i) { /* one step forward */
+            r->recent[i] = r->recent[i - 1];
+            r->recent[i - 1] = e;
+        }
+        r->p = from + e->len;
+        *out = e->shape;
+        return true;
+    }
+    return false;
+}
+
+static void keep_recent(struct mlir *r, const struct type_cache *e)
+{
+    r->recent[NTYPES_RECENT - 1] = e;
+}
+
 static bool type_nested(struct mlir *r, int depth, shape_id *out)
 {
     mskip(r);
     const char *from = r->p;
+    if (recent_type(r, from, out))
+        return true;
     /* The text up to the '>' that ends a plain tensor: most types were read before. */
     const char *stop = from;
     while (mis(*stop, MC_WORD) || *stop == '<' || *stop == '?')
@@ -291,12 +336,15 @@ static bool type_nested(struct mlir *r, int depth, shape_id *out)
     if (e->text && e->hash == hash && e->len == n && memcmp(e->text, from, n) == 0) {
         r->p = stop;
         *out = e->shape;
+        keep_recent(r, e);
         return true;
     }
     if (!slow_type(r, depth, out))
         return false;
-    if (r->p == stop)
+    if (r->p == stop) {
         *e = (struct type_cache){ from, n, hash, *out };
+        keep_recent(r, e);
+    }
     return true;
 }
 

@@ -1,8 +1,6 @@
 /* Values of StableHLO text as instructions: their names, constants where they are used, results. */
 #include "text/mlir_emit.h"
 
-#include <stdio.h>
-
 #include "base/open.h"
 
 /* ---- instructions ------------------------------------------------------------------------------ */
@@ -60,8 +58,12 @@ void memit_name(struct mlir *r, instr_id i, enum op_kind op, const char *name, u
     char s[320]; /* an opcode's name, a dot, 200 letters */
     if (in->name.i || n == 0 || n > 200 || mlir_nameless(name, n))
         return;
-    size_t len = mis(name[0], MC_DIGIT) ? (size_t)snprintf(s, 100, "%s.", op_name(op)) : 0;
-    len = len < 100 ? len : 99;
+    size_t len = 0;
+    if (mis(name[0], MC_DIGIT)) {
+        for (const char *o = op_name(op); *o && len < 99; o++)
+            s[len++] = *o;
+        s[len++] = '.';
+    }
     for (uint32_t k = 0; k < n; k++)
         s[len++] = (mis(name[k], MC_WORD) && name[k] != '$') || name[k] == '-' ? name[k] : '_';
     name_id id = name_put(r->c, s, len);
@@ -75,11 +77,11 @@ void mset(struct mlir *r, uint32_t v, instr_id i)
         return;
     v = mresolve(r, v);
     struct mval *x = mval(r, v);
-    x->instr = i;
-    if (!x->name)
+    x->link = i.i;
+    if (!x->nname)
         return;
     /* What a region captures is called there as outside of it. */
-    const struct mop *def = mdef(x);
+    const struct mop *def = mdef(r, x);
     enum op_kind op = (enum op_kind)instr_at(r->m, i)->op;
     if (def && (op == OP_PARAMETER || op == OP_GET_TUPLE_ELEMENT)) {
         if (def->kind == M_HLO)
@@ -91,7 +93,7 @@ void mset(struct mlir *r, uint32_t v, instr_id i)
         else if (def->kind == M_CUSTOM || def->kind == M_CONSTRAINT)
             op = OP_CUSTOM_CALL;
     }
-    memit_name(r, i, op, x->name, x->nname);
+    memit_name(r, i, op, mname(r, x), x->nname);
 }
 
 static size_t constant_size(const struct mlir *r, const struct mconst *k)
@@ -102,23 +104,25 @@ static size_t constant_size(const struct mlir *r, const struct mconst *k)
 
 static bool built_here(const struct mlir *r, const struct mval *x)
 {
-    return x->instr.i && instr_at(r->m, x->instr)->comp.i == r->comp.i;
+    instr_id i = minstr(x);
+    return i.i && instr_at(r->m, i)->comp.i == r->comp.i;
 }
 
 /* The same constant in the same computation, as an instruction; none: it is the first. */
 static instr_id emitted_before(struct mlir *r, uint32_t v)
 {
-    const struct mconst *k = mcst(mval(r, v));
+    const struct mconst *k = mcst(r, mval(r, v));
     size_t size = constant_size(r, k);
-    uint64_t key = hash_bytes(k->data ? k->data : "", size, (uint64_t)r->comp.i << 32 | (k->shape.i * 2u + k->splat)), at;
+    uint64_t key = hash_bytes(k->data ? k->data : "", size,
+                              hash_u64((uint64_t)r->comp.i << 32 | (k->shape.i * 2u + k->splat))), at;
     if (!r->emitted.arena)
         map_init(&r->emitted, &r->tmp);
     if (map_get(&r->emitted, key, &at)) {
         const struct mval *x = mval(r, (uint32_t)at);
-        const struct mconst *o = mcst(x);
+        const struct mconst *o = mcst(r, x);
         bool same = built_here(r, x) && o->shape.i == k->shape.i && o->splat == k->splat && !o->elided &&
                     !k->elided && (size == 0 || memcmp(o->data, k->data, size) == 0);
-        return same ? x->instr : (instr_id){ 0 };
+        return same ? minstr(x) : (instr_id){ 0 };
     }
     map_put(&r->emitted, key, v);
     return (instr_id){ 0 };
@@ -128,16 +132,16 @@ static instr_id emitted_before(struct mlir *r, uint32_t v)
 static instr_id share_constant(struct mlir *r, uint32_t v, instr_id i)
 {
     struct mval *x = mval(r, v);
-    x->instr = i;
+    x->link = i.i;
     instr_id named = instr_at(r->m, i)->op == OP_BROADCAST ? instr_at(r->m, i)->operands[0] : i;
-    if (x->name)
-        memit_name(r, named, (enum op_kind)instr_at(r->m, named)->op, x->name, x->nname);
+    if (x->nname)
+        memit_name(r, named, (enum op_kind)instr_at(r->m, named)->op, mname(r, x), x->nname);
     return i;
 }
 
 static instr_id constant_instr(struct mlir *r, uint32_t v)
 {
-    const struct mconst *k = mcst(mval(r, v));
+    const struct mconst *k = mcst(r, mval(r, v));
     const struct shape *s = shape_get(r->c, k->shape);
     instr_id before = emitted_before(r, v);
     if (before.i)
@@ -162,20 +166,20 @@ static instr_id constant_instr(struct mlir *r, uint32_t v)
             data = "";
         instr_at(r->m, i)->literal = literal_new(r->m, shape, data);
     }
-    if (mval(r, v)->name)
-        instr_at(r->m, i)->at = mspan(r, mval(r, v)->name, mval(r, v)->nname);
+    if (mval(r, v)->nname)
+        instr_at(r->m, i)->at = mspan(r, mname(r, mval(r, v)), mval(r, v)->nname);
     if (spread) {
         struct attr a = mattr_ints(r, ATTR_DIMENSIONS, 0, NULL);
-        if (mval(r, v)->name)
-            memit_name(r, i, OP_CONSTANT, mval(r, v)->name, mval(r, v)->nname);
+        if (mval(r, v)->nname)
+            memit_name(r, i, OP_CONSTANT, mname(r, mval(r, v)), mval(r, v)->nname);
         i = memit(r, OP_BROADCAST, k->shape, 1, &i, 1, &a);
     }
     r->metadata = meta;
     r->nmetadata = nmeta;
     r->emitting = op;
     struct mval *x = mval(r, v);
-    if (spread && x->name && mis(x->name[0], MC_DIGIT)) { /* its name is its scalar's: so it prints as one */
-        x->instr = i;
+    if (spread && x->nname && mis(*mname(r, x), MC_DIGIT)) { /* its name is its scalar's: so it prints as one */
+        x->link = i.i;
     } else {
         mset(r, v, i);
     }
@@ -189,12 +193,12 @@ instr_id mvalue(struct mlir *r, uint32_t v)
     v = mresolve(r, v);
     const struct mval *x = mval(r, v);
     if (built_here(r, x))
-        return x->instr;
+        return minstr(x);
     if (x->is_cst)
         return constant_instr(r, v);
     const char *at = r->emitting ? r->emitting->at : r->base;
     MFAIL(r, at, r->emitting ? r->emitting->nat : 1, "'%%%.*s' is not available here", (int)x->nname,
-          x->name ? x->name : "");
+          x->nname ? mname(r, x) : "");
     return (instr_id){ 0 };
 }
 
@@ -208,7 +212,7 @@ bool memit_operands(struct mlir *r, const struct mop *op, instr_id **out)
     memset(*out, 0, (op->noperands + 1) * sizeof **out);
     bool loop = op->kind == M_HLO && op->hlo == OP_WHILE && op->nregions == 2;
     for (uint32_t k = 0; k < op->noperands; k++) {
-        if (loop && mval(r, op->regions[1]->arg0 + k)->alias)
+        if (loop && mval(r, op->regions[1]->arg0 + k)->is_alias)
             continue; /* not carried: its regions use the value itself */
         (*out)[k] = mvalue(r, op->operands[k]);
         if (!(*out)[k].i)
@@ -248,9 +252,10 @@ void mspread(struct mlir *r, instr_id tuple, const struct mop *op)
     for (uint32_t k = 0; k < op->nresults; k++) {
         struct attr a = attr_int(ATTR_INDEX, k);
         instr_id e = memit(r, OP_GET_TUPLE_ELEMENT, mval(r, op->result + k)->shape, 1, &tuple, 1, &a);
-        mval(r, op->result + k)->instr = e;
+        if (!mval(r, op->result + k)->is_alias)
+            mval(r, op->result + k)->link = e.i;
     }
-    if (op->nresults && mval(r, op->result)->name)
-        memit_name(r, tuple, (enum op_kind)instr_at(r->m, tuple)->op, mval(r, op->result)->name,
+    if (op->nresults && mval(r, op->result)->nname)
+        memit_name(r, tuple, (enum op_kind)instr_at(r->m, tuple)->op, mname(r, mval(r, op->result)),
                   mval(r, op->result)->nname);
 }

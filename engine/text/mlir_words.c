@@ -56,7 +56,7 @@ bool memit_iota(struct mlir *r, struct mop *op)
     if (!mint_of(r, op, "dim", "iota_dimension", 0, &d))
         return false;
     if (d < 0 || d >= s->rank)
-        return MFAIL(r, op->at, op->nat, "the result has no dimension %" PRId64, d);
+        return MFAIL(r, op->at, op->nat, "the result has rank %d: it has no dimension %" PRId64, s->rank, d);
     if (s->rank == 1) {
         struct attr a = attr_int(ATTR_IOTA_DIMENSION, 0);
         mspread(r, memit(r, OP_IOTA, mval(r, op->result)->shape, 0, NULL, 1, &a), op);

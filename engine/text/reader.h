@@ -198,6 +198,7 @@ bool hlo_operand_name(struct hlo *r, instr_id *out);
 bool hlo_instr(struct hlo *r);
 bool hlo_attr(struct hlo *r, enum op_kind op);
 bool hlo_take_sharding(struct hlo *r, struct instr *i);
+void hlo_spread_sharding(struct hlo *r, struct instr *i);
 bool hlo_groups(struct hlo *r, struct attr *a);
 bool hlo_pairs(struct hlo *r, struct attr *a);
 bool hlo_literal(struct hlo *r, shape_id shape, const struct literal **out);

@@ -17,6 +17,9 @@ struct module *hlo_read(struct ir *c, struct source *src, struct tick *tick,
 bool hlo_import_shardy(struct module *m);
 /* JAX since 0.7 gives all collectives of manual computations one channel id: each gets its own. */
 void module_unique_channels(struct module *m);
+/* The first mesh of ndevices devices that m's text names (sdy.mesh, xla.sdy.meshes), with axes that the shell
+ * can say; false: there is none. Names go to a. */
+bool module_mesh(const struct module *m, int64_t ndevices, struct arena *a, struct mesh *out) MUST_CHECK;
 
 /* Prints m as XLA does. For a module that was read from XLA's text: that text, byte for byte. */
 struct hlo_print_options {

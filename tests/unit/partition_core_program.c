@@ -340,15 +340,15 @@ static void test_refusals(void **state)
 {
     (void)state;
     refused("HloModule m\nENTRY e {\n  ROOT p = u32[] partition-id(), sharding={replicated}\n}\n",
-            "PartitionId instruction is not supported for SPMD partitioning");
+            "partition-id means one device, but this value is not manual");
     refused("HloModule m\nENTRY e {\n  x = f32[4] parameter(0), sharding={replicated}\n"
             "  ROOT c = f32[4] custom-call(x), custom_call_target=\"f\", "
             "custom_call_has_side_effect=true\n}\n",
-            "Side-effect HLO must have sharding");
+            "has a side effect and needs a sharding");
     refused("HloModule m\nENTRY e {\n  x = f32[4] parameter(0), sharding={replicated}\n"
             "  ROOT c = f32[4] custom-call(x), custom_call_target=\"f\", "
             "custom_call_has_side_effect=true, sharding={replicated}\n}\n",
-            "side-effect HLO cannot have a replicated sharding");
+            "has a side effect and cannot be replicated");
     refused("HloModule m\n"
             "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
             "ENTRY e {\n  x = f32[8] parameter(0), "
@@ -356,7 +356,7 @@ static void test_refusals(void **state)
             "  ROOT a = f32[8] all-reduce(x), channel_id=1, replica_groups={{0,3},{1,2}}, "
             "use_global_device_ids=true, to_apply=add, "
             "sharding={devices=[2,2]0,2,1,3 last_tile_dims={manual}}\n}\n",
-            "Manual all-reduce across devices that belong to different manual subgroups");
+            "its replica_groups join devices of different manual subgroups");
 }
 
 /* The program's result is the product of its parameters, as far as its devices hold it. */
