@@ -1,4 +1,5 @@
 /* What an edit changed, in three lines. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "repl/commands.h"
@@ -26,22 +27,54 @@ static bool same_layout(struct call *c, sharding_id a, sharding_id b)
     return (!a.i || sharding_is_replicated(t, a)) && (!b.i || sharding_is_replicated(t, b));
 }
 
+static int by_number(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* true: k's sharding differs at some call site, the first of which is in *x. */
+static bool differs(struct call *c, const struct propagation *a, const struct propagation *b, uint32_t k, struct change *x)
+{
+    uint32_t na = a->graph->start[k + 1] - a->graph->start[k], nb = b->graph->start[k + 1] - b->graph->start[k];
+    for (uint32_t site = 0; site < (na > nb ? na : nb); site++) {
+        *x = (struct change){ { k }, final_of(a, (instr_id){ k }, site), final_of(b, (instr_id){ k }, site) };
+        if (!same_layout(c, x->before, x->after))
+            return true;
+    }
+    return false;
+}
+
+/* Of two results on one graph most is the same array: only what stands for an instruction that differs is asked. */
+static int64_t differing_sources(struct arena *arena, const struct propagation *a, const struct propagation *b, uint32_t **list)
+{
+    const struct graph *g = a->graph;
+    VEC(uint32_t) v = { 0 };
+    for (uint32_t k = 1; k <= module_ninstrs(g->module); k++)
+        if (a->final[k].i != b->final[k].i && g->origin[k].source.i)
+            vec_push(arena, &v, g->origin[k].source.i);
+    for (int64_t k = 0; k < g->naliases; k++)
+        if (a->final[g->aliases[k].stands.i].i != b->final[g->aliases[k].stands.i].i)
+            vec_push(arena, &v, g->aliases[k].source.i);
+    if (v.n > 1)
+        qsort(v.v, (size_t)v.n, sizeof *v.v, by_number);
+    *list = v.v;
+    return v.n;
+}
+
 int64_t compare_shardings(struct call *c, const struct propagation *a, const struct propagation *b,
                           struct change **list)
 {
     VEC(struct change) v = { 0 };
-    const struct module *m = document_module(c->sh->doc);
-    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
-        instr_id i = { k };
-        uint32_t na = a->graph->start[k + 1] - a->graph->start[k],
-                 nb = b->graph->start[k + 1] - b->graph->start[k];
-        for (uint32_t site = 0; site < (na > nb ? na : nb); site++) {
-            struct change x = { i, final_of(a, i, site), final_of(b, i, site) };
-            if (same_layout(c, x.before, x.after))
-                continue;
+    struct change x;
+    uint32_t *some = NULL, last = 0, n = module_ninstrs(document_module(c->sh->doc));
+    bool one_graph = a->graph == b->graph;
+    int64_t nsome = one_graph ? differing_sources(&c->arena, a, b, &some) : n;
+    for (int64_t j = 0; j < nsome; j++) {
+        uint32_t k = one_graph ? some[j] : (uint32_t)j + 1;
+        if (k != last && k <= n && differs(c, a, b, k, &x))
             vec_push(&c->arena, &v, x);
-            break;
-        }
+        last = k;
     }
     *list = v.v;
     return v.n;

@@ -183,6 +183,7 @@ int cmd_run_to(struct call *c)
 struct conflict {
     instr_id instr; /* working graph */
     struct why_candidate winner, loser;
+    struct why_candidate second; /* another loser, where nobody won */
     int64_t bytes, count; /* what the partitioner moves there; -1: not asked (no devices) */
 };
 
@@ -219,7 +220,7 @@ static bool find_conflict(struct call *c, const struct propagation *p, instr_id 
     struct shardings *t = document_ir(c->sh->doc)->shardings;
     sharding_id final = p->final[w.i];
     const struct shape *shape = instr_shape(p->graph->module, w);
-    struct why_candidate win = { 0 }, lose = { 0 }, *list;
+    struct why_candidate win = { 0 }, lose = { 0 }, second = { 0 }, *list;
     int n = why_candidates(p, w, NULL, tmp, &list);
     for (int v = 0; v < n; v++) {
         if (!list[v].offered.i || sharding_get(t, list[v].offered)->kind != SHARDING_TILED ||
@@ -230,6 +231,8 @@ static bool find_conflict(struct call *c, const struct propagation *p, instr_id 
                 win = list[v];
         } else if (!lose.from.i) {
             lose = list[v];
+        } else if (!second.from.i && list[v].offered.i != lose.offered.i && list[v].from.i != lose.from.i) {
+            second = list[v];
         }
     }
     if (!lose.from.i)
@@ -240,6 +243,8 @@ static bool find_conflict(struct call *c, const struct propagation *p, instr_id 
         if (writes.v[k].cause.i && writes.v[k].cause.i != lose.from.i)
             win = (struct why_candidate){ .from = writes.v[k].cause, .offered = writes.v[k].after };
     *out_c = (struct conflict){ .instr = w, .winner = win, .loser = lose, .bytes = -1 };
+    if (!win.from.i && !instr_at(p->graph->module, w)->sharding.i)
+        out_c->second = second;
     return true;
 }
 
@@ -265,6 +270,9 @@ static void say_conflict(struct call *c, const struct propagation *p, const stru
     const char *winner = x->winner.from.i ? working_label(c, p->graph, x->winner.from) : "its annotation";
     const char *loser = working_label(c, p->graph, x->loser.from);
     sharding_id won = x->winner.offered.i ? x->winner.offered : p->final[x->instr.i];
+    bool nobody = x->second.from.i;
+    if (nobody)
+        winner = "";
     if (c->json) {
         json_open(&c->js, '{');
         json_put_string(&c->js, "instruction", at);
@@ -274,6 +282,10 @@ static void say_conflict(struct call *c, const struct propagation *p, const stru
         json_put_string(&c->js, "loser", loser);
         json_put_string(&c->js, "offered", hlo_text(c, x->loser.offered));
         json_put_string(&c->js, "reason", x->loser.reason);
+        if (nobody) {
+            json_put_string(&c->js, "second", working_label(c, p->graph, x->second.from));
+            json_put_string(&c->js, "second_offered", hlo_text(c, x->second.offered));
+        }
         if (x->bytes >= 0) {
             json_put_int(&c->js, "reshards", x->count);
             json_put_int(&c->js, "bytes", x->bytes);
@@ -282,7 +294,11 @@ static void say_conflict(struct call *c, const struct propagation *p, const stru
         return;
     }
     out(c, "%s  %s%s%s\n", at, spelled(c, p->final[x->instr.i]), place[0] ? "  " : "", place);
-    out(c, "  %s won%s%s; %s offered %s%s%s\n", winner, x->winner.offered.i ? " with " : "",
+    if (nobody)
+        out(c, "  nobody won; %s offered %s, %s offered %s\n", loser, spelled(c, x->loser.offered),
+            working_label(c, p->graph, x->second.from), spelled(c, x->second.offered));
+    else
+        out(c, "  %s won%s%s; %s offered %s%s%s\n", winner, x->winner.offered.i ? " with " : "",
         x->winner.offered.i ? spelled(c, x->winner.offered) : "", loser, spelled(c, x->loser.offered),
         x->loser.reason ? ": " : "", x->loser.reason ? x->loser.reason : "");
     if (x->count > 0)
@@ -362,15 +378,23 @@ static int without_seed(struct call *c, const struct covered *x, const struct an
     return count;
 }
 
-static int64_t changes_without(struct call *c, const struct propagation *p, int n, const struct annotation *list, int64_t *work)
+/* keep: the trial, in place of what it had, where nothing changes; NULL: not wanted. */
+static int64_t changes_without(struct call *c, const struct propagation *p, int n, const struct annotation *list, struct trial *keep,
+                               int64_t *work)
 {
     struct trial t;
     struct change *changed;
     if (!document_try(c->sh->doc, n, list, &t, call_tick(c), NULL))
         return -1;
     int64_t changes = compare_shardings(c, p, t.prop, &changed);
-    *work += t.prop->visits;
-    trial_free(&t);
+    *work += t.prop->visits + module_ninstrs(t.prop->graph->module) / 32; /* what every trial costs */
+    if (!keep || changes) {
+        trial_free(&t);
+        return changes;
+    }
+    document_try_base(c->sh->doc, n, list, t.prop);
+    trial_free(keep);
+    *keep = t;
     return changes;
 }
 
@@ -382,6 +406,7 @@ static void try_without(struct call *c, const struct propagation *p, struct cove
     struct annotation *left = ARENA_ARRAY(&c->arena, struct annotation, s->nannotations + 1), *less;
     int nleft = s->nannotations, nless;
     bool any = false;
+    struct trial kept = { 0 };
     for (int k = 0; k < nleft; k++) {
         left[k] = s->annotations[k];
         left[k].number = k;
@@ -393,17 +418,19 @@ static void try_without(struct call *c, const struct propagation *p, struct cove
         if (any) {
             struct annotation *alone;
             int nalone = without_seed(c, &list[k], s->annotations, s->nannotations, &alone);
-            list[k].changes = changes_without(c, p, nalone, alone, &work);
+            list[k].changes = changes_without(c, p, nalone, alone, NULL, &work);
         } else {
-            list[k].changes = changes_without(c, p, nless, less, &work);
+            list[k].changes = changes_without(c, p, nless, less, &kept, &work);
         }
-        list[k].spare = list[k].changes == 0 && (!any || changes_without(c, p, nless, less, &work) == 0);
+        list[k].spare = list[k].changes == 0 && (!any || changes_without(c, p, nless, less, &kept, &work) == 0);
         if (!list[k].spare)
             continue;
         any = true;
         left = less;
         nleft = nless;
     }
+    document_try_base(c->sh->doc, 0, NULL, NULL);
+    trial_free(&kept);
 }
 
 static int by_reach(const void *x, const void *y)

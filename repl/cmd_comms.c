@@ -9,16 +9,67 @@ enum { MOST_LISTED_PAIRS = 4096 };
 
 /* ---- words for collectives ------------------------------------------------------------------------- */
 
+/* Along which axes of the mesh the pairs of a permute move. */
+struct moves {
+    uint32_t axes;   /* bit a: some pair's ends differ along axis a; 0: none, or not known */
+    bool even, ring; /* of one axis: all by the same number of places; counted round the axis */
+    int64_t places;
+};
+
+static void add_move(struct moves *m, int64_t places, int64_t size, bool first)
+{
+    int64_t round = (places + size) % size;
+    if (first) {
+        *m = (struct moves){ .axes = m->axes, .even = true, .ring = true, .places = places };
+        return;
+    }
+    m->even &= places == m->places;
+    m->ring &= round == (m->places + size) % size;
+}
+
+static struct moves find_moves(struct call *c, const struct mesh *mesh, const struct permute_pairs *p)
+{
+    const struct shardings *t = document_ir(c->sh->doc)->shardings;
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    int64_t *pairs = ARENA_ARRAY(&tmp, int64_t, 2 * MOST_LISTED_PAIRS + 2), n = list_pairs(c, p, MOST_LISTED_PAIRS, pairs);
+    int64_t ndevices = mesh_devices(mesh);
+    struct moves m = { 0 };
+    for (int64_t k = 0; k < n; k++) {
+        if (pairs[2 * k] >= ndevices || pairs[2 * k + 1] >= ndevices) {
+            m.axes = 0;
+            break;
+        }
+        int64_t from = order_cell(t, mesh->order, pairs[2 * k]), to = order_cell(t, mesh->order, pairs[2 * k + 1]);
+        for (int a = mesh->naxes - 1; a >= 0; a--) {
+            int64_t size = mesh->axes[a].size, places = to % size - from % size;
+            if (places) {
+                bool first = m.axes == 0;
+                m.axes |= 1u << a;
+                add_move(&m, places, size, first);
+            }
+            from /= size;
+            to /= size;
+        }
+    }
+    arena_close(&tmp);
+    return m;
+}
+
 const char *collective_axes(struct call *c, const struct collective *k, int *naxes,
                             const char **names)
 {
     *naxes = 0;
     const struct mesh *mesh = document_mesh(c->sh->doc);
-    if (!mesh || k->kind == OP_COLLECTIVE_PERMUTE || k->groups.naxes != 2)
+    if (mesh && k->kind == OP_COLLECTIVE_PERMUTE && k->pairs) {
+        uint32_t axes = find_moves(c, mesh, k->pairs).axes;
+        for (int a = 0; a < mesh->naxes; a++)
+            if (axes >> a & 1)
+                names[(*naxes)++] = mesh->axes[a].name;
+    } else if (!mesh || k->kind == OP_COLLECTIVE_PERMUTE || k->groups.naxes != 2 ||
+               !mesh_axes_of_groups(document_ir(c->sh->doc)->shardings, mesh, k->groups, &c->arena, naxes, names)) {
         return "";
-    if (!mesh_axes_of_groups(document_ir(c->sh->doc)->shardings, mesh, k->groups, &c->arena, naxes,
-                             names))
-        return "";
+    }
     struct str s = STR_IN(&c->arena);
     for (int a = 0; a < *naxes; a++)
         str_addf(&s, "%s%s", a ? "," : "", names[a]);
@@ -209,7 +260,8 @@ static const char *pairs_words(struct call *c, const struct permute_pairs *p)
     return str_text(&s);
 }
 
-const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total)
+/* Sum by kind: "2 all-gather, 1 all-reduce; 1,024 bytes sent by each device". */
+static const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total)
 {
     int64_t counts[OP_COUNT] = { 0 };
     for (int64_t k = 0; k < n; k++)
@@ -314,6 +366,26 @@ static struct axis_bytes *bytes_by_axes(struct call *c, const struct collective 
     return v.v;
 }
 
+/* "stage +1", "stage +1 (ring)" where the last one sends to the first; other permutes by their pairs. */
+static const char *moves_words(struct call *c, const struct collective *k, const char *axes, int naxes)
+{
+    const struct mesh *mesh = document_mesh(c->sh->doc);
+    if (naxes != 1)
+        return pairs_words(c, k->pairs);
+    struct moves m = find_moves(c, mesh, k->pairs);
+    int axis = 0;
+    while (!(m.axes >> axis & 1))
+        axis++;
+    int64_t size = mesh->axes[axis].size, places = m.places;
+    if (!m.even && !m.ring)
+        return pairs_words(c, k->pairs);
+    if (!m.even) { /* the shorter way round */
+        places = (places + size) % size;
+        places = 2 * places > size ? places - size : places;
+    }
+    return arena_printf(&c->arena, "%s %+" PRId64 "%s", axes, places, m.even ? "" : " (ring)");
+}
+
 static struct table make_table(struct call *c, const struct module *m, const struct program *p,
                                const struct collective *list, int64_t n)
 {
@@ -331,10 +403,10 @@ static struct table make_table(struct call *c, const struct module *m, const str
         row[1] = collective_label(c, m, x);
         row[2] = shape_text(c, instr_at(m, x->instr)->shape);
         row[3] = with_commas(&c->arena, x->bytes);
-        row[4] = axes[0]                            ? axes
-                 : x->kind == OP_COLLECTIVE_PERMUTE ? pairs_words(c, x->pairs)
-                 : groups                           ? groups
-                                                    : "";
+        row[4] = x->kind == OP_COLLECTIVE_PERMUTE ? moves_words(c, x, axes, naxes)
+                 : axes[0]                        ? axes
+                 : groups                         ? groups
+                                                  : "";
         row[5] = !x->trip_known       ? "x ?"
                  : x->trip_count != 1 ? arena_printf(&c->arena, "x %" PRId64, x->trip_count)
                                       : "";
@@ -372,8 +444,8 @@ static void print_list(struct call *c, const struct module *m, const struct prog
         t.rows.n = shown = max_i64((shown - 4) / 2, 1); /* two lines each, and the head, and the sums */
     table_print(c, &t, true);
     if (shown < n)
-        out(c, "and %s of fewer bytes (--all shows all, in the program's order)\n",
-            counted(&c->arena, n - shown, "collective"));
+        out(c, "and %s more collective%s, none larger (--all shows all, in the program's order)\n",
+            with_commas(&c->arena, n - shown), n - shown == 1 ? "" : "s");
 }
 
 /* Fall-backs are said wherever bytes are counted: those bytes are not what XLA would send. */
@@ -414,8 +486,8 @@ static void warn_fallbacks(struct call *c, const struct program *p)
                   working_label(c, prop->graph, first_computed->source), first_computed->reason);
     if (whole)
         diag_warn(c->d, NULL, (struct span){ 0, 0 },
-                  "%" PRId64 " array%s made whole on every device to change the sharding (%s, from "
-                             "%s to %s)%s: reshard %s tells more",
+                  "%" PRId64 " array%s made whole on every device to change the sharding, in XLA's words a full "
+                             "rematerialization (%s, from %s to %s)%s: reshard %s tells more",
                   whole, whole == 1 ? "" : "s", working_label(c, prop->graph, first_whole->source),
                   spelled(c, first_whole->from), spelled(c, first_whole->to), ours,
                   working_label(c, prop->graph, first_whole->source));

@@ -266,11 +266,38 @@ static void say_axis_fit(struct call *c, const struct mesh_axis *axis)
             and_more(c, f.whole));
 }
 
+/* Several devices and not one array that is split. */
+static void say_nothing_split(struct call *c, const struct propagation *p)
+{
+    const struct module *m = p->graph->module;
+    struct shardings *t = m->ir->shardings;
+    int64_t devices = document_devices(c->sh->doc), maximal = -1;
+    for (uint32_t k = 1; k <= module_ninstrs(m); k++) {
+        const struct sharding *s = p->final[k].i ? sharding_get(t, p->final[k]) : NULL;
+        if (s && s->kind != SHARDING_REPLICATED && s->kind != SHARDING_MAXIMAL && s->kind != SHARDING_UNKNOWN)
+            return;
+        if (s && s->kind == SHARDING_MAXIMAL)
+            maximal = s->device;
+    }
+    if (devices < 2)
+        return;
+    if (c->json)
+        json_put_string(&c->js, "nothing_split",
+                        maximal >= 0 ? arena_printf(&c->arena, "all is on device %" PRId64, maximal)
+                                     : "all values are replicated");
+    else if (maximal >= 0)
+        out(c, "nothing is split: device %" PRId64 " works, the other %" PRId64 " wait\n", maximal, devices - 1);
+    else
+        out(c, "nothing is split: all values are replicated, and %" PRId64 " devices do the same work\n", devices);
+}
+
 static void say_axes(struct call *c, const struct propagation *p)
 {
     const struct mesh *m = document_mesh(c->sh->doc);
-    if (!m)
+    if (!m) {
+        say_nothing_split(c, p);
         return;
+    }
     if (c->json)
         json_put_open(&c->js, "idle_axes", '[');
     for (int k = 0; k < m->naxes; k++) {

@@ -43,7 +43,8 @@ static int malformed(struct call *c, int k, const char *example)
 
 /* ---- amounts --------------------------------------------------------------------------------------- */
 
-bool read_amount(const char *s, double *out_v)
+/* "64", "3k", "2.5MiB", "16GB": a count or bytes. false: no amount. */
+static bool read_amount(const char *s, double *out_v)
 {
     static const struct {
         const char *word;

@@ -105,11 +105,6 @@ static shape_id leaf_shape(const struct module *m, const struct buffer *b)
     return b->leaf >= 0 ? shape_leaf(m->ir, s, b->leaf) : s;
 }
 
-static const char *size_text(struct arena *a, int64_t v)
-{
-    return nice_bytes(a, v);
-}
-
 static const char *where(struct call *c, const struct module *m, const struct memory *r)
 {
     return r->at.i ? node_name(c, m, r->at) : "the start";
@@ -155,7 +150,7 @@ static void say_replicas(struct call *c, const struct module *m, const struct re
     }
     table_print(c, &t, true);
     call_more(c, shown, n, "");
-    out(c, "%s a device would go if nothing were held twice\n", size_text(&c->arena, wasted));
+    out(c, "%s a device would go if nothing were held twice\n", nice_bytes(&c->arena, wasted));
 }
 
 static void say_room(struct call *c, const struct hardware *h, const struct memory *r)
@@ -163,11 +158,11 @@ static void say_room(struct call *c, const struct hardware *h, const struct memo
     int64_t capacity = (int64_t)h->memory.value;
     double room = memory_batch_room(r, capacity);
     if (r->peak <= capacity)
-        out(c, "fits         %s of %s on %s, %s free", size_text(&c->arena, r->peak), size_text(&c->arena, capacity),
-            h->name, size_text(&c->arena, capacity - r->peak));
+        out(c, "fits         %s of %s on %s, %s free", nice_bytes(&c->arena, r->peak), nice_bytes(&c->arena, capacity),
+            h->name, nice_bytes(&c->arena, capacity - r->peak));
     else
-        out(c, "does not fit %s of %s on %s, %s too many", size_text(&c->arena, r->peak), size_text(&c->arena, capacity),
-            h->name, size_text(&c->arena, r->peak - capacity));
+        out(c, "does not fit %s of %s on %s, %s too many", nice_bytes(&c->arena, r->peak), nice_bytes(&c->arena, capacity),
+            h->name, nice_bytes(&c->arena, r->peak - capacity));
     if (room >= 1e6)
         out(c, "\n");
     else if (room >= 1)
@@ -183,19 +178,19 @@ static void say(struct call *c, const struct program *p, const struct module *m,
                 const struct memory *r)
 {
     const struct hardware *h = c->sh->hardware;
-    out(c, "peak         %s a device, at %s\n", size_text(&c->arena, r->peak), where(c, m, r));
+    out(c, "peak         %s a device, at %s\n", nice_bytes(&c->arena, r->peak), where(c, m, r));
     if (h)
         say_room(c, h, r);
     for (int k = 0; k < MEMORY_KINDS; k++)
         if (r->by_kind[k])
-            out(c, "  %-11s %14s  %s\n", memory_kind_name((enum memory_kind)k), with_commas(&c->arena, r->by_kind[k]),
+            out(c, "  %-11s %14s bytes  %7s\n", memory_kind_name((enum memory_kind)k), with_commas(&c->arena, r->by_kind[k]),
                 nice_percent(&c->arena, (double)r->by_kind[k], (double)r->peak));
-    out(c, "arguments    %s bytes, outputs %s, of these %s in donated arguments; temporaries %s\n",
+    out(c, "arguments    %s bytes, outputs %s bytes (%s of them in donated arguments), temporaries %s bytes\n",
         with_commas(&c->arena, r->arguments), with_commas(&c->arena, r->outputs), with_commas(&c->arena, r->aliased),
         with_commas(&c->arena, r->temporaries));
     out(c, "schedule     %s\n", m->is_scheduled    ? "the dump's own"
                                      : plan->greedy == 0 ? "depth first, the largest cone of an operand first"
-                                                         : "by computation the best of three: depth first, so but what frees more than it makes at once, what frees most first");
+                                                         : "for each computation the best of three orders: depth first; the same, but what frees more than it makes at once; what frees most first");
     say_live(c, p, m, r);
     struct replica *list;
     int64_t wasted, n = find_replicas(c, p, r, &list, &wasted);

@@ -16,6 +16,7 @@ static void loaded(struct call *c)
         json_put_int(&c->js, "instructions", module_ninstrs(m));
         json_put_int(&c->js, "parameters", entry->nparams);
         json_put_int(&c->js, "devices", max_i64(document_devices(c->sh->doc), 1));
+        json_put_string(&c->js, "mesh", document_mesh(c->sh->doc) ? mesh_words(c, document_mesh(c->sh->doc)) : NULL);
         return;
     }
     if (c->sh->quiet)
@@ -202,10 +203,10 @@ int cmd_where(struct call *c)
     for (int64_t k = 0; k < shown; k++) {
         const struct instr *in = instr_at(m, list[k]);
         const char *file, *op = instr_op_name(m, list[k]);
-        int line = 0, column = 0, source_line = 0;
+        int line = 0, source_line = 0;
         bool known = instr_source(m, list[k], &file, &source_line);
-        if (m->source && in->at.len)
-            source_place(m->source, in->at.off, &line, &column);
+        if (in->at.len)
+            line = module_line(c, in->at.off);
         if (c->json) {
             json_open(&c->js, '{');
             json_put_string(&c->js, "computation", name_text(m->ir, comp_at(m, in->comp)->name));

@@ -69,6 +69,9 @@ int cmd_log(struct call *c)
     const char *path = document_path(sh->doc);
     if (path[0] && path[0] != '<')
         fprintf(sh->log, "load \"%s\"\n", path);
+    struct str start = STR_IN(&c->arena); /* from which the log goes on */
+    strategy_commands(c, document_strategy(sh->doc), &start);
+    fputs(str_text(&start), sh->log);
     return STATUS_OK;
 }
 

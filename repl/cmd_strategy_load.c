@@ -271,7 +271,9 @@ bool strategy_source(struct call *c, const char *path, struct source **src)
     return true;
 }
 
-bool strategy_read(struct call *c, const char *path, struct file_strategy *f)
+/* Reads what export strategy writes, a map of names to shardings in JSON or Python, or the annotated
+ * parameters of a module (HLO, StableHLO). Shardings stay texts. */
+static bool strategy_read(struct call *c, const char *path, struct file_strategy *f)
 {
     struct source *src;
     if (!strategy_source(c, path, &src))

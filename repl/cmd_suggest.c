@@ -4,7 +4,9 @@
 
 #include "repl/commands.h"
 
-enum { MOST_TENSORS = 40, MOST_TRIALS = 400, SHOWN = 8, MOST_DIMS = 16 };
+enum { MOST_TENSORS = 40, MOST_TRIALS = 400, LEAST_TRIALS = 8, SHOWN = 8, MOST_DIMS = 16 };
+/* Instructions that the trials may go through before the command says so and stops (--all: no bound): a few seconds. */
+enum { MOST_WORK = 3 * 1000 * 1000 };
 enum goal { GOAL_BYTES, GOAL_MEMORY };
 
 /* A sharding in axes, dimension by dimension: "(data,model)" as "data,model", "" not split. */
@@ -112,7 +114,9 @@ static void try_spec(struct ideas *all, instr_id target, const struct split *s)
     struct annotation a = { .kind = ANNOTATE_SHARD, .target = target, .leaf = -1 };
     shape_id shape = instr_at(document_module(c->sh->doc), target)->shape;
     const struct source *own = c->src;
-    if (all->tried >= MOST_TRIALS || c->sh->interrupted) {
+    int64_t work = all->tried * module_ninstrs(document_module(c->sh->doc));
+    bool enough = all->tried >= MOST_TRIALS || (work > MOST_WORK && all->tried >= LEAST_TRIALS);
+    if ((enough && !c->all) || c->sh->interrupted) {
         all->all_tried = false;
         return;
     }
@@ -220,7 +224,7 @@ static int64_t candidates(struct call *c, struct sized **out_list)
     if (v.n > 1)
         qsort(v.v, (size_t)v.n, sizeof *v.v, by_size);
     *out_list = v.v;
-    return v.n < MOST_TENSORS ? v.n : MOST_TENSORS;
+    return v.n;
 }
 
 static int by_goal(const void *x, const void *y)
@@ -243,6 +247,7 @@ static void print_ideas(struct call *c, const struct ideas *all)
         json_put_int(&c->js, "bytes", all->bytes);
         json_put_int(&c->js, "memory", all->peak);
         json_put_int(&c->js, "tried", all->tried);
+        json_put_bool(&c->js, "all_tried", all->all_tried);
         json_put_open(&c->js, "suggestions", '[');
         for (int64_t k = 0; k < n; k++) {
             const struct idea *i = &all->list.v[k];
@@ -259,7 +264,7 @@ static void print_ideas(struct call *c, const struct ideas *all)
     }
     out(c, "now: %s sent by each device, %s of memory at the peak\n",
         nice_bytes(&c->arena, all->bytes), nice_bytes(&c->arena, all->peak));
-    static const char *const heads[] = { "try", ">bytes", ">memory", ">shardings", NULL };
+    static const char *const heads[] = { "try", ">sent", ">peak", ">shardings changed", NULL };
     struct table t;
     table_init(&t, &c->arena, heads);
     for (int64_t k = 0; k < shown; k++) {
@@ -273,7 +278,7 @@ static void print_ideas(struct call *c, const struct ideas *all)
     table_print(c, &t, true);
     call_more(c, shown, n, "");
     out(c, "%s tried%s%s\n", counted(&c->arena, all->tried, "annotation"),
-        all->all_tried ? "" : ", not all that there are",
+        all->all_tried ? "" : c->all ? ", then stopped" : ", not all that there are (--all tries them)",
         n == 0 ? all->goal == GOAL_BYTES
                      ? ": none sends less without taking more memory"
                      : ": none takes less memory"
@@ -303,7 +308,11 @@ int cmd_suggest(struct call *c)
     all.peak = memory->peak;
     struct sized *tensors;
     int64_t ntensors = candidates(c, &tensors);
-    for (int64_t k = 0; k < ntensors; k++)
+    if (ntensors > MOST_TENSORS && !c->all) {
+        all.all_tried = false;
+        ntensors = MOST_TENSORS;
+    }
+    for (int64_t k = 0; k < ntensors && tick_now(call_tick(c), "suggest", k, ntensors); k++)
         try_tensor(&all, tensors[k].i);
     if (all.list.n > 1)
         qsort(all.list.v, (size_t)all.list.n, sizeof *all.list.v, by_goal);

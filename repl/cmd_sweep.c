@@ -589,19 +589,44 @@ static const char *words_of(struct sweep *s, int64_t number)
     return t.n ? str_text(&t) : "the current strategy";
 }
 
+/* Same figures: seen from outside the same strategy. They follow one another. */
+static bool same_figures(const struct record *a, const struct record *b)
+{
+    return a->step == b->step && a->peak == b->peak && a->exposed == b->exposed && a->utilisation == b->utilisation && a->bytes == b->bytes;
+}
+
+/* What most come for, in words: the fastest that fits, and the smallest. */
+static void say_ends(struct sweep *s, const struct ranked *v, int64_t n)
+{
+    struct call *c = s->c;
+    int64_t fastest = 0, smallest = 0;
+    while (fastest < n && !v[fastest].fits)
+        fastest++;
+    for (int64_t k = 1; k < n; k++)
+        smallest = v[k].r->peak < v[smallest].r->peak ? k : smallest;
+    if (fastest == n)
+        out(c, "none fits in the %s of %s\n", nice_bytes(&c->arena, (int64_t)s->hardware->memory.value), s->hardware->name);
+    else
+        out(c, "fastest that fits: %s, %s: %s\n", nice_seconds(&c->arena, v[fastest].r->step), nice_bytes(&c->arena, v[fastest].r->peak),
+            words_of(s, v[fastest].r->number));
+    if (smallest != fastest)
+        out(c, "least memory: %s, %s: %s\n", nice_seconds(&c->arena, v[smallest].r->step), nice_bytes(&c->arena, v[smallest].r->peak),
+            words_of(s, v[smallest].r->number));
+}
+
 static void say_table(struct sweep *s, const struct ranked *v, int64_t n)
 {
     struct call *c = s->c;
-    static const char *const heads[] = { "", ">step", ">peak", "", ">links", ">used", ">sent", "strategy", NULL };
+    static const char *const heads[] = { "", ">step", ">peak", "", ">waits", ">FLOPs", ">sent", "strategy", NULL };
     struct table t;
     table_init(&t, &c->arena, heads);
-    int64_t most = c->all ? n : 24, shown = 0, rest = 0;
-    for (int64_t k = 0; k < n; k++) {
-        if (shown >= most && !(v[k].front && shown < most + 24)) {
-            rest++;
-            continue;
-        }
+    int64_t most = c->all ? n : 24, shown = 0, told = 0, next;
+    for (int64_t k = 0; k < n; k = next) {
         const struct record *r = v[k].r;
+        for (next = k + 1; !c->all && next < n && same_figures(r, v[next].r);)
+            next++;
+        if (shown >= most && !(v[k].front && shown < most + 24))
+            continue;
         const char **row = table_row(&t);
         row[0] = v[k].front ? "*" : "";
         row[1] = nice_seconds(&c->arena, r->step);
@@ -610,12 +635,14 @@ static void say_table(struct sweep *s, const struct ranked *v, int64_t n)
         row[4] = nice_percent(&c->arena, r->exposed, r->step);
         row[5] = nice_percent(&c->arena, r->utilisation, 1);
         row[6] = nice_bytes(&c->arena, r->bytes);
-        row[7] = words_of(s, r->number);
+        row[7] = next - k == 1 ? words_of(s, r->number)
+                               : arena_printf(&c->arena, "%s  (and %" PRId64 " alike)", words_of(s, r->number), next - k - 1);
+        told += next - k;
         shown++;
     }
     table_print(c, &t, true);
-    call_more(c, n - rest, n, "");
-    out(c, "* no other strategy is both faster and smaller\n");
+    call_more(c, told, n, "");
+    out(c, "* no other strategy is both faster and smaller; waits: share of the step for links; FLOPs: share of the peak\n");
 }
 
 /* Time against memory as characters: what is in front as *, the rest as dots. */
@@ -639,7 +666,7 @@ static void say_plot(struct sweep *s, const struct ranked *v, int64_t n)
             if (v[k].front == (pass == 1))
                 grid[H - 1 - y][x] = v[k].front ? '*' : '.';
         }
-    out(c, "\n%s\n", nice_bytes(&c->arena, (int64_t)m1));
+    out(c, "\n%s at the peak\n", nice_bytes(&c->arena, (int64_t)m1));
     for (int y = 0; y < H; y++) {
         grid[y][W] = '\0';
         int last = W - 1;
@@ -647,7 +674,7 @@ static void say_plot(struct sweep *s, const struct ranked *v, int64_t n)
             grid[y][last--] = '\0';
         out(c, "|%s\n", grid[y]);
     }
-    out(c, "+%.*s\n%s; %s to %s\n", W, "----------------------------------------------------------------",
+    out(c, "+%.*s\n%s; %s to %s a step\n", W, "----------------------------------------------------------------",
         nice_bytes(&c->arena, (int64_t)m0), nice_seconds(&c->arena, t0), nice_seconds(&c->arena, t1));
 }
 
@@ -778,6 +805,7 @@ static int answer(struct sweep *s)
     } else {
         out(c, "%s of %s strategies on %s\n", with_commas(&c->arena, s->ndone), with_commas(&c->arena, s->total), s->hardware->name);
         if (n > 0) {
+            say_ends(s, v, n);
             say_table(s, v, n);
             say_plot(s, v, n);
         }

@@ -87,7 +87,7 @@ static const char *ticks_text(struct call *c, int64_t start, int64_t end)
 
 static const char *percent(struct call *c, double share)
 {
-    return arena_printf(&c->arena, "%.1f%%", 100 * share);
+    return arena_printf(&c->arena, "%.1f %%", 100 * share);
 }
 
 static void json_meeting(struct call *c, const struct trace *t, const struct trace_meeting *m)
@@ -156,6 +156,7 @@ static void json_trace(struct call *c, const struct trace *t, instr_id only, int
         json_put_int(j, "computing", t->computing[d]);
         json_put_int(j, "collectives", t->collective[d]);
         json_put_int(j, "waiting", t->waiting[d]);
+        json_put_int(j, "overlapped", t->overlapped[d]);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -172,13 +173,25 @@ static void json_trace(struct call *c, const struct trace *t, instr_id only, int
     json_close(j, ']');
 }
 
+/* Whether any collective flew while its device went on: only then there is something to show. */
+static bool any_overlapped(const struct trace *t)
+{
+    for (int64_t d = 0; d < t->ndevices; d++)
+        if (t->overlapped[d])
+            return true;
+    return false;
+}
+
 static void say_devices(struct call *c, const struct trace *t)
 {
     static const char *const heads[] = { ">device", ">computing", ">collectives", ">waiting",
                                          ">idle", NULL };
+    static const char *const more[] = { ">device", ">computing", ">collectives", ">waiting",
+                                        ">idle", ">overlapped", NULL };
     struct table tab;
     int64_t shown = call_rows(c, t->ndevices);
-    table_init(&tab, &c->arena, heads);
+    bool flew = any_overlapped(t);
+    table_init(&tab, &c->arena, flew ? more : heads);
     for (int64_t d = 0; d < shown; d++) {
         const char **row = table_row(&tab);
         row[0] = arena_printf(&c->arena, "%" PRId64, d);
@@ -186,6 +199,8 @@ static void say_devices(struct call *c, const struct trace *t)
         row[2] = with_commas(&c->arena, t->collective[d]);
         row[3] = with_commas(&c->arena, t->waiting[d]);
         row[4] = percent(c, t->ticks ? (double)t->waiting[d] / (double)t->ticks : 0);
+        if (flew)
+            row[5] = with_commas(&c->arena, t->overlapped[d]);
     }
     table_print(c, &tab, true);
     call_more(c, shown, t->ndevices, "devices");

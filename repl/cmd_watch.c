@@ -50,7 +50,7 @@ static bool move_annotation(struct move *m, const struct strategy *s, int k)
 
 static bool move_strategy(struct move *m, const struct strategy *s)
 {
-    for (int k = 0; k < s->nmeshes; k++)
+    for (int k = s->mesh_of_module; k < s->nmeshes; k++) /* the changed dump has its own */
         if (s->meshes[k].naxes > 0) {
             struct str text = STR_IN(&m->c->arena);
             struct mesh copy = s->meshes[k], mesh = { .name = "" };

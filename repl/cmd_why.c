@@ -4,7 +4,7 @@
 
 #include "repl/commands.h"
 
-const char *rule_word(int rule)
+static const char *rule_word(int rule)
 {
     switch ((enum prop_rule)rule) {
     case RULE_NONE: return "none";
@@ -38,9 +38,9 @@ const char *annotated_by(struct call *c, const struct propagation *p, instr_id w
         return NULL;
     const struct module *m = document_module(doc);
     instr_id source = p->graph->origin[w.i].source;
-    int line = 0, column;
-    if (m->source && source.i && source.i <= module_ninstrs(m) && instr_at(m, source)->at.len)
-        source_place(m->source, instr_at(m, source)->at.off, &line, &column);
+    int line = 0;
+    if (source.i && source.i <= module_ninstrs(m) && instr_at(m, source)->at.len)
+        line = module_line(c, instr_at(m, source)->at.off);
     return line ? arena_printf(&c->arena, "the module, line %d", line) : "the module";
 }
 

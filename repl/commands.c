@@ -141,7 +141,9 @@ const struct command commands[] = {
     { .name = "comms", .aliases = "c", .group = "partition", .args = "[--all]", .max = 0, .options = "--all --limit=",
       .summary = "collectives of the partitioned program: groups by axis, bytes, for which instruction",
       .details = "    Bytes are what one device sends, by the ring's formula, times the trip counts of the loops\n"
-                 "    around. \"x ?\": the trip count is not known, and counts once.\n",
+                 "    around. \"x ?\": the trip count is not known, and counts once. over: axes of the mesh, of a\n"
+                 "    permute with the places that it moves (stage +1; (ring): the last sends to the first, too), or\n"
+                 "    device numbers where no axis says it. What a screen does not hold are those of fewer bytes.\n",
       .example = EX_comms, .flags = NEEDS_MODULE | MAY_REDIRECT, .run = cmd_comms },
     { .name = "blame", .group = "partition", .args = "COLLECTIVE [--all]", .min = 1, .max = 1, .options = "--all",
       .summary = "why a collective is there, what was weighed, and what removes it, found by trying",

@@ -154,7 +154,6 @@ int64_t compare_shardings(struct call *c, const struct propagation *a, const str
                           struct change **list);
 
 /* Words for causes (cmd_why.c); w: an instruction of the working graph. */
-const char *rule_word(int rule);
 /* The command or the line that annotated it; NULL: neither did. */
 const char *annotated_by(struct call *c, const struct propagation *p, instr_id w);
 instr_id loaded_of(struct call *c, const struct propagation *p, instr_id w); /* none: a pass made it */
@@ -171,9 +170,8 @@ bool split_as(struct shardings *t, const struct shape *shape, sharding_id offere
 /* Visits that trials may make before a command says so and stops (--all: no bound). */
 enum { TRY_VISITS = 10 * 1000 * 1000 };
 
-/* Sum by kind, for summaries. */
-const char *comms_summary(struct call *c, const struct collective *list, int64_t n, int64_t total);
-/* Mesh axes of a collective: "model", "data,model"; "" when they are not axes of the mesh. */
+/* Mesh axes of a collective: "model", "data,model"; of a permute those along which it moves. "" when they are not
+ * axes of the mesh, or not known. names: room for MESH_MAX_AXES. */
 const char *collective_axes(struct call *c, const struct collective *k, int *naxes, const char **names);
 const char *collective_label(struct call *c, const struct module *m, const struct collective *k);
 /* From, to of every pair; -1: there are more than most. */

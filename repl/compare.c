@@ -99,8 +99,8 @@ bool side_open(struct call *c, int arg, struct side *s)
     const struct strategy *now = document_strategy(doc), *st = document_saved_strategy(doc, name);
     if (!strcmp(name, "current"))
         st = now;
-    else if (!strcmp(name, "previous"))
-        st = now->parent;
+    else if (!strcmp(name, "previous") && !(st = now->parent))
+        return call_usage(c, arg, "no edit was made: there is no strategy before this one") == STATUS_OK;
     if (!st && names_a_file(name))
         return open_file(c, arg, s);
     return st ? derive(c, st, s) : unknown(c, arg);

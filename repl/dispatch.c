@@ -41,7 +41,7 @@ static int status_of(const struct diag_msg *m, const struct command *cmd)
     return STATUS_INPUT;
 }
 
-int status_of_diag(const struct diag *d, const struct command *cmd)
+static int status_of_diag(const struct diag *d, const struct command *cmd)
 {
     for (int64_t k = 0; k < d->msgs.n; k++) {
         const struct diag_msg *m = &d->msgs.v[k];
@@ -615,7 +615,7 @@ static int write_to(struct call *c, const struct redirect *r, const char *text, 
         /* A reader that had enough (head) is no failure. */
         return status == 0 || why == EPIPE
                    ? STATUS_OK
-                   : call_error(c, STATUS_RESOURCE, "write", "| %s: it failed", r->target);
+                   : call_error(c, STATUS_RESOURCE, "write", "what stands behind | failed: %s", r->target + strspn(r->target, " "));
     }
     ok = fclose(f) == 0 && ok;
     return ok ? STATUS_OK
@@ -805,7 +805,7 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
     }
     /* A window that asks for its scene again leaves no trace in the session. */
     c.line = arena_strndup(sh->capture ? &c.arena : &sh->arena, src->text + p->off, p->end - p->off);
-    if (!sh->capture)
+    if (!sh->capture && sh->depth == 0) /* what was typed, not what it ran */
         vec_push(&sh->arena, &sh->history, c.line);
     /* At the prompt Ctrl-C ends one command; a script it ends altogether. */
     if (sh->depth == 0 && (sh->interactive || sh->serve))
@@ -829,6 +829,8 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
     if (sh->log && !sh->capture && status <= STATUS_DIFFERS && sh->depth == 0 &&
         !(c.cmd && !strcmp(c.cmd->name, "log"))) {
         while (nraw > 0 && (raw[nraw - 1] == '\n' || raw[nraw - 1] == ';' || raw[nraw - 1] == ' '))
+            nraw--;
+        for (; nraw > 0 && *raw == ' '; raw++)
             nraw--;
         fprintf(sh->log, "%.*s\n", (int)nraw, raw);
         fflush(sh->log);

@@ -9,7 +9,6 @@ int dispatch(struct shell *sh, const struct source *src, const struct parsed *p,
              size_t nraw);
 /* Prints messages that belong to no command (the lexer's). */
 void dispatch_messages(struct shell *sh, struct diag *d, int status);
-int status_of_diag(const struct diag *d, const struct command *cmd);
 
 void shell_tick_begin(struct shell *sh);
 void shell_tick_end(struct shell *sh);

@@ -645,10 +645,10 @@
     "gspmd> memory\n" \
     "peak         176 KiB a device, at dot.2\n" \
     "fits         176 KiB of 16.0 GiB on tpu-v3, 16.0 GiB free; what grows with the batch could be 349,522 times as much\n" \
-    "  parameters         131,072  72.7 %\n" \
-    "  inputs              16,384  9.1 %\n" \
-    "  temporaries         32,768  18.2 %\n" \
-    "arguments    147,456 bytes, outputs 16,384, of these 0 in donated arguments; temporaries 16,384\n" \
+    "  parameters         131,072 bytes   72.7 %\n" \
+    "  inputs              16,384 bytes    9.1 %\n" \
+    "  temporaries         32,768 bytes   18.2 %\n" \
+    "arguments    147,456 bytes, outputs 16,384 bytes (0 of them in donated arguments), temporaries 16,384 bytes\n" \
     "schedule     depth first, the largest cone of an operand first\n" \
     "alive at the peak  kind         shape          bytes   share  for\n" \
     "w1                 parameters   f32[128,128]  65,536  36.4 %\n" \
@@ -732,19 +732,19 @@
     "...\n" \
     "gspmd> sweep mesh=data,model w1:[_,model]|- x:[data,_]|-\n" \
     "16 of 16 strategies on tpu-v3\n" \
-    "      step     peak   links   used          sent  strategy\n" \
+    "fastest that fits: 2.89 us, 288 KiB: data=4 model=2  w1 [_,model]  x [data,_]\n" \
+    "least memory: 6.9 us, 160 KiB: data=1 model=8  w1 [_,model]  x [data,_]\n" \
+    "      step     peak   waits  FLOPs          sent  strategy\n" \
     "*  2.89 us  288 KiB   0.8 %  1.2 %   8,192 bytes  data=4 model=2  w1 [_,model]  x [data,_]\n" \
     "   3.37 us  384 KiB   2.7 %  4.1 %  32,768 bytes  data=4 model=2  w1 [_,model]  x -\n" \
-    "   3.57 us  536 KiB   0.0 %  1.0 %       0 bytes  data=8 model=1  w1 [_,model]  x [data,_]\n" \
-    "   3.57 us  536 KiB   0.0 %  1.0 %       0 bytes  data=8 model=1  w1 -  x [data,_]\n" \
+    "   3.57 us  536 KiB   0.0 %  1.0 %       0 bytes  data=8 model=1  w1 [_,model]  x [data,_]  (and 1 alike)\n" \
     "   3.68 us  560 KiB   0.0 %  1.9 %       0 bytes  data=4 model=2  w1 -  x [data,_]\n" \
     "   3.91 us  608 KiB   0.0 %  3.5 %       0 bytes  data=2 model=4  w1 -  x [data,_]\n" \
-    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=1 model=8  w1 -  x [data,_]\n" \
-    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=1 model=8  w1 -  x -\n" \
-    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=2 model=4  w1 -  x -\n" \
-    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=4 model=2  w1 -  x -\n" \
-    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=8 model=1  w1 [_,model]  x -\n" \
-    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=8 model=1  w1 -  x -\n" \
+    "   4.37 us  704 KiB   0.0 %  6.2 %       0 bytes  data=1 model=8  w1 -  x [data,_]  (and 5 alike)\n" \
+    "*  4.84 us  176 KiB  47.4 %  0.7 %  24,576 bytes  data=2 model=4  w1 [_,model]  x [data,_]\n" \
+    "   5.32 us  224 KiB  48.7 %  1.3 %  49,152 bytes  data=2 model=4  w1 [_,model]  x -\n" \
+    "*   6.9 us  160 KiB  64.4 %  0.5 %  57,344 bytes  data=1 model=8  w1 [_,model]  x [data,_]  (and 1 alike)\n" \
+    "* no other strategy is both faster and smaller; waits: share of the step for links; FLOPs: share of the peak\n" \
     "...\n"
 /* clang-format on */
 

@@ -289,6 +289,33 @@ const char *place_of(struct call *c, instr_id i)
     return str_text(&s);
 }
 
+static int count_newlines(const char *p, const char *end)
+{
+    int n = 0;
+    for (; p < end && (p = memchr(p, '\n', (size_t)(end - p))); p++)
+        n++;
+    return n;
+}
+
+int module_line(struct call *c, uint32_t off)
+{
+    const struct source *src = document_module(c->sh->doc)->source;
+    if (!src)
+        return 0;
+    size_t at = off < src->len ? off : src->len;
+    if (c->place.src != src || at < c->place.off / 2) {
+        c->place.src = src;
+        c->place.off = 0;
+        c->place.line = 1;
+    }
+    if (at >= c->place.off)
+        c->place.line += count_newlines(src->text + c->place.off, src->text + at);
+    else
+        c->place.line -= count_newlines(src->text + at, src->text + c->place.off);
+    c->place.off = at;
+    return c->place.line;
+}
+
 const char *origin_name(int origin)
 {
     static const char *const names[] = { "none", "module", "user", "propagated" };

@@ -8,7 +8,8 @@
 
 /* ---- arguments ----------------------------------------------------------------------------------- */
 
-const struct mesh *picture_mesh(struct picture *p, struct mesh *line)
+/* The mesh of the document; without one a line of its devices, in *line. NULL: nobody knows of any. */
+static const struct mesh *picture_mesh(struct picture *p, struct mesh *line)
 {
     struct document *doc = p->c->sh->doc;
     const struct mesh *mesh = document_mesh(doc);
@@ -164,7 +165,7 @@ static struct scene *edit_pair(struct picture *p, const struct picture_tensor *t
                             t->sharding, "before the last edit", "now", o, p->a);
 }
 
-struct scene *picture_layout(struct picture *p)
+static struct scene *picture_layout(struct picture *p)
 {
     struct call *c = p->c;
     struct picture_tensor t;
@@ -210,7 +211,7 @@ struct scene *picture_layout(struct picture *p)
     return s;
 }
 
-struct scene *picture_device(struct picture *p)
+static struct scene *picture_device(struct picture *p)
 {
     enum { MOST_ROWS = 60 };
     struct call *c = p->c;
@@ -293,7 +294,19 @@ static struct scene *program_pair(struct picture *p)
     return NULL;
 }
 
-struct scene *picture_reshard(struct picture *p)
+/* What stands in front of the arrow: a tensor's name, or only its shape or sharding. */
+static const char *moved_name(struct call *c)
+{
+    const struct word *w = &c->args[0];
+    instr_id i;
+    int64_t leaf;
+    if (document_module(c->sh->doc) &&
+        select_tensor(c->sh->doc, w->text, (size_t)w->n, c->src, w->off, &i, &leaf, NULL))
+        return tensor_name(c, i);
+    return "an array";
+}
+
+static struct scene *picture_reshard(struct picture *p)
 {
     struct call *c = p->c;
     shape_id shape;
@@ -330,7 +343,7 @@ struct scene *picture_reshard(struct picture *p)
     const char *after = n ? arena_printf(p->a, "after: %s, %s a device sends", str_text(&kinds),
                                          nice_bytes(&c->arena, total))
                           : "after: no device sends anything";
-    return view_layout_pair(document_ir(doc), picture_mesh(p, &line), "an array", shape, from, to, "before", after, &o,
+    return view_layout_pair(document_ir(doc), picture_mesh(p, &line), moved_name(c), shape, from, to, "before", after, &o,
                             p->a);
 }
 
@@ -388,7 +401,22 @@ static void add_pattern(struct picture *p, const struct collective *k, struct me
     o->npairs = picture_pattern(p, k, o->group, pairs, &o->pairs_title);
 }
 
-struct scene *picture_mesh_view(struct picture *p)
+/* Where the mesh's devices sit on the chosen hardware; o: the highlighted axis, and sizes. */
+static struct scene *picture_machine(struct picture *p, const struct mesh *mesh, const struct mesh_options *o)
+{
+    struct call *c = p->c;
+    const struct hardware *h = costs_hardware(c);
+    struct machine m;
+    const char *former = diag_stage(c->d, "usage");
+    bool ok = h && machine_make(h, mesh_devices(mesh), c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL, &m, c->d);
+    diag_stage(c->d, former);
+    if (!ok)
+        return NULL;
+    m.places = mesh->physical;
+    return view_machine(document_ir(c->sh->doc), mesh, &m, o->highlight, o, p->a);
+}
+
+static struct scene *picture_mesh_view(struct picture *p)
 {
     struct call *c = p->c;
     struct mesh line;
@@ -466,20 +494,6 @@ static struct scene *graph_words(struct picture *p)
 static struct scene *hops_words(struct picture *p)
 {
     return picture_hops(rest(p));
-}
-
-struct scene *picture_machine(struct picture *p, const struct mesh *mesh, const struct mesh_options *o)
-{
-    struct call *c = p->c;
-    const struct hardware *h = costs_hardware(c);
-    struct machine m;
-    const char *former = diag_stage(c->d, "usage");
-    bool ok = h && machine_make(h, mesh_devices(mesh), c->sh->nshape, c->sh->nshape ? c->sh->shape : NULL, &m, c->d);
-    diag_stage(c->d, former);
-    if (!ok)
-        return NULL;
-    m.places = mesh->physical;
-    return view_machine(document_ir(c->sh->doc), mesh, &m, o->highlight, o, p->a);
 }
 
 static struct scene *memory_words(struct picture *p)

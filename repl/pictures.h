@@ -28,16 +28,8 @@ struct picture_tensor {
 bool picture_tensor(struct picture *p, int k, struct picture_tensor *out);
 /* What propagation p gives to leaf `leaf` of a loaded instruction; replicated where it gives none. */
 sharding_id picture_sharding(struct call *c, const struct propagation *prop, instr_id i, int64_t leaf);
-/* The mesh of the document; without one a line of its devices, in *line. NULL: nobody knows of any. */
-const struct mesh *picture_mesh(struct picture *p, struct mesh *line);
 
 /* Each reports and returns NULL when there is nothing to draw. */
-struct scene *picture_layout(struct picture *p);
-struct scene *picture_device(struct picture *p);
-struct scene *picture_reshard(struct picture *p);
-struct scene *picture_mesh_view(struct picture *p);
-/* Where the mesh's devices sit on the chosen hardware; o: the highlighted axis, and sizes. */
-struct scene *picture_machine(struct picture *p, const struct mesh *mesh, const struct mesh_options *o);
 struct scene *picture_graph(struct picture *p); /* arguments: [T [B]] */
 /* The graph as p wants it: drawn, as text, or in dot's words. */
 struct graph_view;

@@ -5,9 +5,6 @@
 
 #include "repl/shell.h"
 
-/* "64", "3k", "2.5MiB", "16GB": a count or bytes. false: no amount. */
-bool read_amount(const char *s, double *out);
-
 /* The strategy's results as lines that are the same wherever they are made: devices and mesh, the
  * shardings of parameters and outputs, every collective with its bytes, the total. */
 bool review_snapshot(struct call *c, struct str *s) MUST_CHECK;

@@ -153,6 +153,11 @@ struct call {
     bool laid_out; /* lines are not folded: pictures */
     bool verbatim; /* a text for other programs: no byte is changed off the terminal */
     struct diag *d;
+    struct {
+        const struct source *src; /* NULL: none yet */
+        size_t off;
+        int line;
+    } place; /* module_line's last answer */
 };
 
 /* The status that the messages in c->d stand for; what a command returns when something failed. */
@@ -258,6 +263,9 @@ const char *spelled_of(struct call *c, sharding_id s, shape_id shape); /* spelli
 const char *working_label(struct call *c, const struct graph *g,
                           instr_id w);            /* under the module's names */
 const char *place_of(struct call *c, instr_id i); /* "model.py:12", "" when not known */
+/* The line of the module's text (from 1) on which a place of it is; counted from the last answer, so that
+ * many instructions can be asked for. 0: the module has no text. */
+int module_line(struct call *c, uint32_t off);
 const char *origin_name(int origin);
 
 #endif

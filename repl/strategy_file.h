@@ -21,9 +21,6 @@ struct file_strategy {
 
 /* The text of FILE, or behind <<END where FILE is -. Freed by source_free. */
 bool strategy_source(struct call *c, const char *path, struct source **src) MUST_CHECK;
-/* Reads what export strategy writes, a map of names to shardings in JSON or Python, or the annotated
- * parameters of a module (HLO, StableHLO). Shardings stay texts. */
-bool strategy_read(struct call *c, const char *path, struct file_strategy *out) MUST_CHECK;
 /* Puts the entries on the module at hand by name, as one edit, and says what did not match. */
 int strategy_apply(struct call *c, const char *what, const struct file_strategy *f);
 

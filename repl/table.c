@@ -267,8 +267,9 @@ static void add_row(struct str *s, const struct layout *l, const struct table *t
 /* What of the table fits `columns`: *out_fitted has its long cells cut. */
 static struct layout layout_of(struct table *t, int columns, bool with_head, struct table *out_fitted)
 {
+    enum { NAME = 32 }; /* so much of a cell is told on any terminal */
     struct layout l = { .gap = 2, .last = -1 };
-    *out_fitted = columns > 0 ? shortened(t, columns / 2, t->arena) : *t;
+    *out_fitted = columns > 0 ? shortened(t, columns / 2 > NAME ? columns / 2 : NAME, t->arena) : *t;
     measure(&l, out_fitted, with_head);
     fit(&l, out_fitted, columns);
     if (l.tail == 0 && l.last >= 0)

@@ -164,18 +164,14 @@ void viewer_await(struct shell *sh, int fd)
     }
 }
 
-void viewer_wait(struct shell *sh)
+/* Until the window is closed. */
+static void viewer_wait(struct shell *sh)
 {
     while (sh->viewer && !sh->quit && !sh->interrupted) {
         viewer_pump(sh);
         if (sh->viewer)
             window_wait(sh->viewer->window, 100);
     }
-}
-
-struct window *viewer_window(struct shell *sh)
-{
-    return sh->viewer ? sh->viewer->window : NULL;
 }
 
 /* ---- the command --------------------------------------------------------------------------------- */

@@ -12,11 +12,7 @@ void viewer_pump(struct shell *sh);
 void viewer_tick(struct shell *sh);
 /* Pumps until fd can be read; at once without a window. */
 void viewer_await(struct shell *sh, int fd);
-/* Until the window is closed. */
-void viewer_wait(struct shell *sh);
 int viewer_patience(const struct shell *sh); /* milliseconds until the next pump; -1: no window */
 void viewer_free(struct shell *sh);
-/* For tests. */
-struct window *viewer_window(struct shell *sh);
 
 #endif

@@ -437,7 +437,7 @@ static void add_notes(struct scene *s, const struct graph_view *g)
     const char *const notes[] = { moves ? "red: data moves between devices there, bytes a device sends" : NULL,
                                   avoidable ? "red frame: avoidable, another annotation sends less (blame tells which)" : NULL,
                                   dashed ? "dashed: a call" : NULL,
-                                  collapsed ? "square corners: many instructions in one box" : NULL };
+                                  collapsed ? "square corners: many instructions in one box; xN: N computations alike" : NULL };
     for (size_t k = 0; k < COUNTOF(notes); k++) {
         if (!notes[k])
             continue;

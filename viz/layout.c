@@ -16,7 +16,7 @@
 #include "viz/graph.h"
 #include "viz/views.h"
 
-enum { MAX_PAGES = 4, MAX_NAMED = 4, MOST_VALUES = 4096 };
+enum { MAX_PAGES = 4, MAX_NAMED = 4, MOST_VALUES = 4096, FEW_TILES = 16 /* all drawn unless told otherwise */ };
 
 /* The tiles of one dimension that are drawn: indices, -1 stands for "some left out". */
 struct strip {
@@ -560,6 +560,24 @@ static void measure(struct layout *l)
     l->rows.step = CELL_H * (double)(l->rows.tile + 2); /* a line for the label, one for the border of text */
 }
 
+static bool too_wide(const struct layout *l)
+{
+    return l->o->narrow && ruler_width(l) + l->cols.n * l->cols.step > CELL_W * (CAPTION_ROOM - 1);
+}
+
+/* One line of tiles that does not fit a page runs down instead. */
+static bool turn_down(struct layout *l)
+{
+    if (!too_wide(l) || l->rows.tiles > 1 || l->cols.n < l->cols.tiles || l->values || l->shape->rank > 2 ||
+        l->o->rows_dim >= 0 || l->o->cols_dim >= 0)
+        return false;
+    struct strip line = l->cols;
+    l->cols = l->rows;
+    l->rows = line;
+    measure(l);
+    return true;
+}
+
 static int64_t copies_of(const struct layout *l)
 {
     if (l->s->kind == SHARDING_TILED)
@@ -588,12 +606,15 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
     int rows, cols;
     choose_dims(l, &rows, &cols);
     int64_t most = scene_most_shown(l->o->max_tiles);
+    if ((l->o->max_tiles <= 0 || l->o->narrow) && sharding_num_tiles(l->sh, l->id) <= FEW_TILES)
+        most = max_i64(most, FEW_TILES);
     l->rows = strip_of(l, rows);
     l->cols = strip_of(l, cols);
     l->rows.n = scene_shown(a, l->rows.tiles, most, &l->rows.at);
     l->cols.n = scene_shown(a, l->cols.tiles, most, &l->cols.at);
     measure(l);
-    while (l->o->narrow && ruler_width(l) + l->cols.n * l->cols.step > CELL_W * (CAPTION_ROOM - 1)) {
+    bool turned = turn_down(l);
+    while (too_wide(l)) {
         if (l->cols.n > 3)
             l->cols.n = scene_shown(a, l->cols.tiles, min_i64(most, l->cols.n - 1), &l->cols.at);
         else if (l->named > 1)
@@ -602,9 +623,9 @@ static double draw(struct layout *l, struct ir *c, const struct mesh *mesh, cons
             break;
         measure(l);
     }
-    if (l->shape->rank > 2) {
+    if (l->shape->rank > 2 || (turned && l->shape->rank == 2)) {
         scene_put_text(l->scene, ROLE_RULER, 0, top - CELL_H, ALIGN_LEFT,
-                 arena_printf(l->a, "dim %d runs down, dim %d to the right", rows, cols));
+                 arena_printf(l->a, "dim %d runs down, dim %d to the right", l->rows.dim, l->cols.dim));
         top += CELL_H;
     }
     return draw_pages(l, top);

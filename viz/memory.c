@@ -115,14 +115,15 @@ static double draw_rows(struct scene *s, const struct memory_picture *p, bool li
         scene_put_text(s, ROLE_LABEL, 0, top, ALIGN_LEFT, list ? scene_short(s->arena, r->name, 38) : r->name)->word = r->name;
         scene_put_text(s, ROLE_RULER, x1, top, ALIGN_LEFT, r->kind);
         scene_put_text(s, ROLE_LABEL, x3 - CELL_W, top, ALIGN_RIGHT, bytes_text(s->arena, r->bytes));
-        double part = (double)r->bytes / (double)max_i64(p->m->peak, 1);
-        if (list) {
-            scene_put_text(s, ROLE_RULER, x3 + CELL_W, top, ALIGN_LEFT, arena_printf(s->arena, "%.1f %%", 100 * part));
-        } else {
+        double part = (double)r->bytes / (double)max_i64(p->m->peak, 1), most = (double)max_i64(p->rows[0].bytes, 1);
+        double bar = list ? 0 : BAR * (double)r->bytes / most; /* the first row is the largest */
+        scene_put_text(s, ROLE_RULER, x3 + CELL_W + (list ? 0 : bar + CELL_W), top, ALIGN_LEFT,
+                       arena_printf(s->arena, "%.1f %%", 100 * part));
+        if (!list) {
             struct scene_item *b = scene_add(s, SCENE_BOX, ROLE_CLUSTER);
             b->x = x3 + CELL_W;
             b->y = top + 1;
-            b->w = BAR * part > 1 ? BAR * part : 1;
+            b->w = bar > 1 ? bar : 1;
             b->h = CELL_H - 2;
         }
         top += CELL_H;

@@ -238,9 +238,40 @@ static const struct spot *spot_of(const struct mesh_picture *p, int64_t device)
     return NULL;
 }
 
+static struct scene_item *add_arrow(struct mesh_picture *p, const struct spot *from, const struct spot *to, int npoints,
+                                    const double *points)
+{
+    struct scene_item *l = scene_add(p->s, SCENE_PATH, p->o->pairs_axis >= 0 ? ROLE_LINK : ROLE_MOVE);
+    l->axis = p->o->pairs_axis;
+    l->points = arena_copy(p->s->arena, points, 2 * npoints, sizeof *points);
+    l->npoints = npoints;
+    l->curve = npoints == 4;
+    l->arrow = true;
+    l->hint = arena_printf(p->s->arena, "%" PRId64 " sends to %" PRId64, from->device, to->device);
+    return l;
+}
+
+/* Along a row or a column to a cell that is no neighbour: through the gap beside it, on one side there and on
+ * the other back. */
+static void draw_around(struct mesh_picture *p, const struct spot *from, const struct spot *to)
+{
+    double dx = to->x - from->x, dy = to->y - from->y, side = dx + dy > 0 ? 1 : -1;
+    double high = side * 1.1 * (p->step_h - p->box_h), wide = side * 1.1 * (p->step_w - p->box_w); /* peaks at 3/4 of it */
+    double y = from->y + side * p->box_h / 2, x = from->x + side * p->box_w / 2;
+    if (dy == 0)
+        add_arrow(p, from, to, 4, (double[]){ from->x, y, from->x + dx / 12, y + high, to->x - dx / 12, y + high, to->x, y });
+    else
+        add_arrow(p, from, to, 4, (double[]){ x, from->y, x + wide, from->y + dy / 12, x + wide, to->y - dy / 12, x, to->y });
+}
+
 /* Straight to a neighbour; around what lies between to others. */
 static void draw_arrow(struct mesh_picture *p, const struct spot *from, const struct spot *to)
 {
+    if ((to->y == from->y && (to->x - from->x > p->step_w + 1 || from->x - to->x > p->step_w + 1)) ||
+        (to->x == from->x && (to->y - from->y > p->step_h + 1 || from->y - to->y > p->step_h + 1))) {
+        draw_around(p, from, to);
+        return;
+    }
     double dx = to->x - from->x, dy = to->y - from->y, ax = dx < 0 ? -dx : dx, ay = dy < 0 ? -dy : dy;
     double cut_x = ax > 0 ? (p->box_w / 2 + 1) / ax : 2, cut_y = ay > 0 ? (p->box_h / 2 + 1) / ay : 2;
     double cut = cut_x < cut_y ? cut_x : cut_y;
@@ -251,18 +282,12 @@ static void draw_arrow(struct mesh_picture *p, const struct spot *from, const st
     x1 -= ay > ax ? (dy > 0 ? side : -side) : 0;
     y0 += ax >= ay ? (dx > 0 ? side : -side) : 0;
     y1 += ax >= ay ? (dx > 0 ? side : -side) : 0;
-    struct scene_item *l = scene_add(p->s, SCENE_PATH, p->o->pairs_axis >= 0 ? ROLE_LINK : ROLE_MOVE);
-    l->axis = p->o->pairs_axis;
     double bow = near ? 0 : 0.22;
     double points[8] = { x0, y0, x0 + (x1 - x0) / 3 - dy * bow, y0 + (y1 - y0) / 3 + dx * bow,
                          x1 - (x1 - x0) / 3 - dy * bow, y1 - (y1 - y0) / 3 + dx * bow, x1, y1 };
     if (near)
         memcpy(points + 2, points + 6, 2 * sizeof *points);
-    l->points = arena_copy(p->s->arena, points, 8, sizeof *points);
-    l->npoints = near ? 2 : 4;
-    l->curve = !near;
-    l->arrow = true;
-    l->hint = arena_printf(p->s->arena, "%" PRId64 " sends to %" PRId64, from->device, to->device);
+    add_arrow(p, from, to, near ? 2 : 4, points);
 }
 
 static void draw_arrows(struct mesh_picture *p)
@@ -385,7 +410,7 @@ static double draw_titled(struct mesh_picture *p, const char *title, double left
     if (p->cols.axis >= 0)
         put(p->s, left + shift, y, ALIGN_LEFT, color_of(p, p->cols.axis), ROLE_RULER,
             arena_printf(p->s->arena, "%s ->", m->axes[p->cols.axis].name));
-    y += p->o->torus ? (p->o->tall ? 3.5 : 3) * CELL_H : CELL_H;
+    y += p->o->torus ? (p->o->tall ? 3.5 : 3) * CELL_H : p->o->npairs > 0 && p->o->tall ? 3 * CELL_H : CELL_H;
     if (p->rows.axis >= 0)
         put(p->s, shift, y + CELL_H / 2.0 * (p->o->tall ? 1.4 : 2), ALIGN_LEFT, color_of(p, p->rows.axis), ROLE_RULER,
             arena_printf(p->s->arena, "%s v", m->axes[p->rows.axis].name));

@@ -42,6 +42,7 @@ struct scene_item {
     double x, y, w, h;      /* BOX; LINE: from (x,y) to (x+w,y+h); TEXT: anchor */
     const char *text;       /* TEXT, or a BOX's label; NULL */
     enum scene_align align;
+    bool middle;            /* TEXT: y is its middle (on a grid of cells: the cell that it is in), not its top */
     double size;            /* TEXT: points */
     double label_w, label_h; /* BOX: the part in which its text is centred; 0: all of it */
     int64_t device;         /* owner, -1: none */

@@ -184,7 +184,8 @@ static void draw_text(struct grid *g, const struct scene_item *it)
         x -= n / 2;
     else if (it->align == ALIGN_RIGHT)
         x -= n - 1;
-    put_text(g, x < 0 ? 0 : x, row(it->y), g->columns, it->text);
+    /* the middle between two cells: the upper one, where a box has its label, too */
+    put_text(g, x < 0 ? 0 : x, row(it->middle ? it->y - 0.1 : it->y), g->columns, it->text);
 }
 
 static const char *line_glyph(uint8_t lines, bool ascii)

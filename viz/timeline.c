@@ -5,7 +5,7 @@
 #include "viz/hops.h"
 #include "viz/views.h"
 
-enum { MOST_ROWS = 32, ROW_H = 2 * CELL_H };
+enum { MOST_ROWS = 32, ROW_H = 2 * CELL_H, BAR_H = ROW_H - 6 };
 
 /* A loop's body that shifts values between stages. */
 struct shift {
@@ -101,7 +101,7 @@ static void add_bar(struct timeline *l, const struct trace_event *first, int64_t
     b->x = x_of(l, first->start);
     b->y = y;
     b->w = x_of(l, end) - b->x;
-    b->h = ROW_H - 6;
+    b->h = BAR_H;
     b->device = first->device;
     const char *name = event_name(l, first);
     if (is_bubble(l, first)) {
@@ -123,7 +123,7 @@ static void add_flight(struct timeline *l, const struct trace_event *e, double y
 {
     struct scene_item *b = scene_add(l->s, SCENE_BOX, ROLE_MOVE);
     b->x = x_of(l, e->start);
-    b->y = y + ROW_H - 6;
+    b->y = y + BAR_H;
     b->w = x_of(l, e->end) - b->x;
     b->h = 4;
     b->device = e->device;
@@ -231,7 +231,7 @@ static const char *pipeline_text(struct timeline *l)
         return arena_printf(l->a, "no loop shifts values along %s: no pipeline", l->stages->axis);
     double all = (double)max_i64(l->t->ticks * l->t->ndevices, 1);
     return arena_printf(l->a, "pipeline of %" PRId64 " stages along %s, %" PRId64
-                        " turns: %.1f%% of the time on no microbatch", l->stages->n, l->stages->axis,
+                        " turns: %.1f %% of the time on no microbatch", l->stages->n, l->stages->axis,
                         l->shifts.v[0].turns, 100 * (double)bubble_ticks(l) / all);
 }
 
@@ -259,8 +259,8 @@ struct scene *view_timeline(const struct trace *t, const struct timeline_stages 
     for (int64_t d = 0; d < rows; d++) {
         int64_t all = max_i64(t->ticks, 1);
         struct scene_item *label =
-            scene_put_text(l.s, ROLE_RULER, 0, list ? y : y + BAR_H / 2, ALIGN_LEFT,
-                           arena_printf(a, "device %-4" PRId64 " busy %3" PRId64 " %%", d,
+            scene_put_text(l.s, ROLE_RULER, 0, list ? y : y + BAR_H / 2.0, ALIGN_LEFT,
+                           arena_printf(a, "device %-3" PRId64 " busy %3" PRId64 " %%", d,
                                         100 * (t->computing[d] + t->collective[d]) / all));
         label->middle = !list;
         if (list) {

@@ -41,7 +41,7 @@ void window_place(const struct window *w, int k, int *x, int *y, int *width, int
     *height = top + (bottom - top) * (row + 1) / rows - *y - (row + 1 < rows);
 }
 
-void view_fit(const struct window *w, struct view *v, int width, int height)
+static void view_fit(const struct window *w, struct view *v, int width, int height)
 {
     if (!v->scene)
         return;

@@ -25,7 +25,7 @@ const char *const window_keys_help[] = {
     NULL
 };
 
-struct view *window_front(struct window *w)
+static struct view *window_front(struct window *w)
 {
     return w->nviews > 0 ? &w->views[w->front] : NULL;
 }

@@ -73,7 +73,6 @@ void window_say(struct window *w, const char *text);
 void window_run(struct window *w, const char *words, bool busy);
 void view_close(struct window *w, int k);
 void view_forget(struct view *v); /* its scene is made anew before the next frame */
-struct view *window_front(struct window *w);
 
 /* window_keys.c */
 void window_key(struct window *w, const SDL_Keysym *key, bool busy);
@@ -87,7 +86,6 @@ extern const char *const window_keys_help[];
 
 /* window_draw.c */
 void window_frame(struct window *w, bool busy);
-void view_fit(const struct window *w, struct view *v, int width, int height);
 /* The pixels that view k has, below the tabs and above the foot. */
 void window_place(const struct window *w, int k, int *x, int *y, int *width, int *height);
 int window_line(const struct window *w); /* height of a line of text */

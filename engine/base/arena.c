@@ -57,17 +57,24 @@ static char *take(struct arena *a, size_t n)
     return p;
 }
 
-void *arena_alloc(struct arena *a, int64_t n, size_t size)
+/* Not zeroed. */
+static char *alloc_bytes(struct arena *a, int64_t n, size_t size, size_t *bytes)
 {
     size_t total;
     if (n < 0 || __builtin_mul_overflow((size_t)n, size, &total) || total > SIZE_MAX / 4)
         fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "%" PRId64 " x %zu bytes are not to be had", n,
                    size);
-    size_t bytes = round_up(total ? total : 1);
-    char *p = take(a, bytes);
-    a->bytes += (int64_t)bytes;
-    memset(p, 0, bytes);
+    *bytes = round_up(total ? total : 1);
+    char *p = take(a, *bytes);
+    a->bytes += (int64_t)*bytes;
     return p;
+}
+
+void *arena_alloc(struct arena *a, int64_t n, size_t size)
+{
+    size_t bytes;
+    char *p = alloc_bytes(a, n, size, &bytes);
+    return memset(p, 0, bytes);
 }
 
 enum { PIECES = 4096, LARGEST_PIECE = 256 };
@@ -231,8 +238,11 @@ uint32_t paged_add(struct paged *t)
     if ((i & (PAGE - 1)) == 0) {
         if (t->npages == t->cappages)
             t->pages = vec_grow(t->arena, t->pages, t->npages, &t->cappages, sizeof *t->pages);
-        t->pages[t->npages++] = arena_alloc(t->arena, PAGE, t->size);
+        size_t bytes;
+        t->pages[t->npages] = alloc_bytes(t->arena, PAGE, t->size, &bytes);
+        t->npages++;
     }
     t->n = i + 1;
+    memset(paged_at(t, i), 0, t->size); /* not the whole page: a small document touches little of it */
     return i;
 }

@@ -83,6 +83,8 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
     return hash_u64(h ^ w ^ ((uint64_t)n << 56));
 }
 
+enum { INTERN_LARGE = 1 << 16 };
+
 void intern_init(struct intern *t, struct arena *a)
 {
     t->arena = a;
@@ -124,11 +126,18 @@ uint32_t intern_find(const struct intern *t, const void *bytes, size_t len)
     return t->slots[intern_slot(t, len ? bytes : "", len, intern_hash(bytes, len))];
 }
 
+/* Large tables are filled to 3/4: they hold names, mostly, that are put once and then asked for by id. */
+static bool too_full(const struct intern *t)
+{
+    int64_t n = (int64_t)t->entries.n + 1;
+    return t->cap < INTERN_LARGE ? n * 2 >= t->cap : n * 4 >= t->cap * 3;
+}
+
 uint32_t intern_put(struct intern *t, const void *bytes, size_t len)
 {
     INVARIANT(len < UINT32_MAX, "interned bytes are too many");
     uint32_t hash = intern_hash(bytes, len);
-    if (((int64_t)t->entries.n + 1) * 2 >= t->cap)
+    if (too_full(t))
         intern_resize(t, t->cap ? t->cap * 2 : 64);
     int64_t i = intern_slot(t, len ? bytes : "", len, hash);
     if (t->slots[i])

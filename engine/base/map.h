@@ -34,7 +34,7 @@ static inline uint64_t hash_u64(uint64_t x)
 struct intern {
     struct arena *arena;
     struct paged entries; /* struct intern_entry */
-    uint32_t *slots; /* ids; load at most 1/2 */
+    uint32_t *slots; /* ids; load at most 1/2, of large ones 3/4 */
     int64_t cap;
 };
 

@@ -46,8 +46,10 @@ enum schedule { SCHEDULE_AUTO, SCHEDULE_TEXT, SCHEDULE_LIST, SCHEDULE_DEPTH };
 struct cost_options {
     enum schedule schedule;
     bool no_fusion;         /* every operation is a kernel */
-    bool plain_matrix;      /* matrix operations are kernels of their own, as on XLA's CPU backend */
-    bool widen;             /* 16-bit floats computed are kept in 32 bits, as XLA's CPU backend does */
+    /* As XLA's CPU compiler has it, for comparisons with its figures: matrix operations are kernels of their own, others
+     * are repeated where it repeats them (fuse_cpu.c) and counted as it leaves them to be counted (count_cpu.c). */
+    bool plain_matrix;
+    bool widen;             /* 16-bit floats computed are kept in 32 bits, with their conversions, as XLA's CPU backend does */
 };
 
 struct cost_plan {

@@ -50,11 +50,12 @@ struct cpu_counter *cpu_counter_new(const struct cost_plan *p, struct arena *tmp
 
 /* ---- rewritten operations ---------------------------------------------------------------------------------------- */
 
-/* Ten rounds for four words of 32 bits: two products of 32 by 32 bits (operands converted, high words shifted), four exclusive ors each; then
- * the words of both kinds are joined. */
+/* Ten rounds for four words of 32 bits: two products of 32 by 32 bits (operands converted, high words shifted), four
+ * exclusive ors each; then the words of both kinds are joined. */
 enum { PHILOX_BLOCK = 4, PHILOX_WORK = 146 };
 
-/* For each coordinate of the winner, and its value: the selection, and what decides between a place not yet taken and one that is. */
+/* For each coordinate of the winner, and its value: the selection, and what decides between a place not yet taken
+ * and one that is. */
 enum { WINNER_WORK = 7 };
 
 static double window_size(const struct instr *in)
@@ -162,11 +163,31 @@ static bool any_type(const struct module *m, const struct instr *in)
     }
 }
 
+/* What a loop only reads is converted once before it. */
+static double before_loop(const struct module *m, const struct instr *in)
+{
+    const struct attr *body = instr_attr(in, ATTR_BODY);
+    double sum = 0;
+    if (!body || body->type != ATTR_TYPE_COMP)
+        return 0;
+    const struct computation *c = comp_at(m, body->comp);
+    const struct instr *root = instr_at(m, c->root);
+    for (uint32_t k = 0; root->op == OP_TUPLE && k < root->noperands; k++) {
+        const struct instr *x = instr_at(m, root->operands[k]);
+        const struct shape *s = narrow(m, x->shape);
+        if (s && x->op == OP_GET_TUPLE_ELEMENT && x->operands[0].i == c->params[0].i && instr_int(x, ATTR_INDEX, -1) == k)
+            sum += (double)max_i64(s->count, 0);
+    }
+    return sum;
+}
+
 static double conversions(struct cpu_counter *c, instr_id i, instr_id kernel)
 {
     const struct module *m = c->p->module;
     const struct instr *in = instr_at(m, i);
     double sum = 0;
+    if (in->op == OP_WHILE)
+        return before_loop(m, in);
     if (any_type(m, in))
         return 0;
     const struct shape *s = narrow(m, in->shape);

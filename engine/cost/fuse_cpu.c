@@ -13,11 +13,12 @@
 
 enum {
     MOST_EVALUATIONS = 15, /* of an operation, by one kernel for one element */
-    MOST_BETWEEN = 256,    /* operations between a value and its reader that are looked at */
+    MOST_BETWEEN = 2048,   /* operations between a value and its reader that are looked at */
     MOST_READERS = 64
 };
 
-/* Which operations ask for an operation's elements with an index of their own: more than MOST_EVALUATIONS need no names. */
+/* Which operations ask for an operation's elements with an index of their own: more than MOST_EVALUATIONS need no
+ * names. */
 struct askers {
     int n;
     uint32_t who[MOST_EVALUATIONS + 1];
@@ -37,6 +38,7 @@ struct fuser {
     uint32_t *times;         /* [ninstrs + 1] evaluations in the kernel at hand */
     struct askers *askers;   /* [n + 1] by place */
     uint32_t question;
+    instr_id *way, *between; /* [MOST_BETWEEN + 1] */
     VEC(uint32_t) heap;      /* places of what the kernel at hand reads, the last one on top */
 };
 
@@ -111,14 +113,16 @@ static bool free_to_repeat(const struct fuser *f, instr_id i)
     return large <= 1 || read <= s->bytes;
 }
 
-/* Whether all ways from x to its reader consist of operations that go into the next. Looked at backwards, from the reader, as far as x lies. */
+/* Whether all ways from x to its reader consist of operations that go into the next. Looked at backwards, from
+ * the reader, as far as x lies. */
 static bool fits_on_all_ways(struct fuser *f, instr_id x, instr_id reader)
 {
     const struct module *m = f->p->module;
     uint32_t q = ++f->question, nway = 1;
-    instr_id way[MOST_BETWEEN + 1] = { reader };
+    instr_id *way = f->way, *between = f->between;
     /* operations between them: marked forwards, in order */
-    instr_id between[MOST_BETWEEN + 1] = { x };
+    way[0] = reader;
+    between[0] = x;
     uint32_t n = 1;
     f->met[x.i] = q;
     for (uint32_t k = 0; k < n; k++)
@@ -298,7 +302,8 @@ static void grow(struct fuser *f, instr_id root)
     f->askers[f->at[root.i]] = (struct askers){ .n = 1, .who = { root.i } };
     p->inside_at[root.i] = (uint32_t)p->inside.n;
     offer(f, kernel, root);
-    bool grows = takes_in(f, root), first = true;
+    /* what only names its operand anew is no kernel */
+    bool grows = takes_in(f, root) && !op_is_reshape(p->module, instr_at(p->module, root)), first = true;
     while (f->heap.n > 0) {
         instr_id x = f->order[heap_pop(f) - 1];
         if (!grows || !goes_in(f, kernel, root, x, first)) {
@@ -332,6 +337,8 @@ struct fuser *fuse_cpu_new(struct cost_plan *p, struct arena *tmp)
     f->met = ARENA_ARRAY(tmp, uint32_t, n);
     f->dense = ARENA_ARRAY(tmp, bool, n);
     f->times = ARENA_ARRAY(tmp, uint32_t, n);
+    f->way = ARENA_ARRAY(tmp, instr_id, MOST_BETWEEN + 1);
+    f->between = ARENA_ARRAY(tmp, instr_id, MOST_BETWEEN + 1);
     p->inside_at = ARENA_ARRAY(&p->arena, uint32_t, n);
     p->inside_n = ARENA_ARRAY(&p->arena, uint32_t, n);
     return f;

@@ -20,6 +20,7 @@ bool op_forwards(const struct module *m, const struct instr *in);
 bool op_is_loop(const struct module *m, const struct instr *in);      /* maps or moves elements: can be computed where they are used */
 bool op_is_dear(const struct instr *in);                              /* too dear to compute twice */
 bool op_strided_reduce(const struct module *m, const struct instr *in);
+bool op_is_reshape(const struct module *m, const struct instr *in);     /* same elements in the same place */
 bool op_reuses(const struct module *m, const struct instr *user);     /* reads elements more than once each */
 
 /* A user, and by which operand it knows the value: itself or what comes out of a barrier. */

@@ -81,7 +81,7 @@ bool op_forwards(const struct module *m, const struct instr *in)
     }
 }
 
-static bool is_reshape(const struct module *m, const struct instr *in)
+bool op_is_reshape(const struct module *m, const struct instr *in)
 {
     return in->op == OP_RESHAPE || in->op == OP_BITCAST ||
            ((in->op == OP_COPY || in->op == OP_TRANSPOSE || in->op == OP_REDUCE_PRECISION) && op_forwards(m, in));
@@ -221,7 +221,7 @@ static bool maps(const struct module *m, instr_id x, const struct instr *by, int
         return by->operands[1].i == x.i && by->operands[0].i != x.i;
     return op_is_loop(m, by) && shape_get(m->ir, by->shape)->count == count &&
            (op_is_elementwise_unary(op) || op_is_elementwise_binary(op) || op == OP_SELECT || op == OP_CONVERT ||
-            op == OP_TRANSPOSE || is_reshape(m, by));
+            op == OP_TRANSPOSE || op_is_reshape(m, by));
 }
 
 /* The kernel that a matrix operation ends in: its only user, or what that is computed in, when all in
@@ -242,7 +242,7 @@ static instr_id ends_in(const struct cost_plan *p, instr_id i)
             return (instr_id){ 0 };
         x = u;
     } while (p->fused[x.i]);
-    return p->kernel[x.i].matrix.i || is_reshape(m, instr_at(m, x)) ? (instr_id){ 0 } : x;
+    return p->kernel[x.i].matrix.i || op_is_reshape(m, instr_at(m, x)) ? (instr_id){ 0 } : x;
 }
 
 /* ---- through optimization barriers ------------------------------------------------------------------- */
@@ -344,7 +344,7 @@ static bool taken_in(const struct cost_plan *p, instr_id i, uint32_t *copies)
             sum += times;
             continue;
         }
-        if (!op_is_loop(m, u) || op_strided_reduce(m, u) || (is_reshape(m, u) && !p->fused[list[k].user.i]) ||
+        if (!op_is_loop(m, u) || op_strided_reduce(m, u) || (op_is_reshape(m, u) && !p->fused[list[k].user.i]) ||
             (op_is_dear(in) && op_reuses(m, u)))
             return false;
         if (u->op == OP_DYNAMIC_UPDATE_SLICE && u->operands[0].i == list[k].as.i)
@@ -755,21 +755,39 @@ void cost_plan_free(struct cost_plan *p)
     free(p);
 }
 
+/* What a kernel calls: all of it, of a conditional the branch with most. */
+static double called_flops(const struct cost_plan *p, instr_id i, bool once, const double *of)
+{
+    const struct instr *in = instr_at(p->module, i);
+    comp_id called[MOST_CALLED];
+    double sum = 0, most = 0;
+    if (!runs_alone((enum op_kind)in->op))
+        return 0;
+    int n = instr_called(p->module, i, called, MOST_CALLED);
+    for (int c = 0; c < n && c < MOST_CALLED; c++) {
+        sum += of[called[c].i];
+        most = of[called[c].i] > most ? of[called[c].i] : most;
+    }
+    if (in->op == OP_CONDITIONAL)
+        return most;
+    return in->op == OP_WHILE && !once && p->trips[i.i] >= 0 ? sum * (double)p->trips[i.i] : sum;
+}
+
 static double sum_flops(const struct cost_plan *p, bool once, bool matrix)
 {
-    const struct module *m = p->module;
-    double sum = 0;
-    for (uint32_t c = 0; c < p->ncomps; c++) {
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    double *of = ARENA_ARRAY(&tmp, double, (int64_t)module_ncomps(p->module) + 2);
+    for (uint32_t c = 0; c < p->ncomps; c++) { /* callees first */
         comp_id id = p->comps[c];
-        double here = 0;
         for (uint32_t k = 0; k < p->norder[id.i]; k++) {
-            const struct kernel *x = &p->kernel[p->order[id.i][k].i];
-            here += matrix ? x->matrix_flops : x->flops;
+            instr_id i = p->order[id.i][k];
+            of[id.i] += (matrix ? p->kernel[i.i].matrix_flops : p->kernel[i.i].flops) + called_flops(p, i, once, of);
         }
-        sum += here * (once ? 1 : p->runs[id.i]);
     }
-    (void)m;
-    return sum;
+    double all = of[p->module->entry.i];
+    arena_close(&tmp);
+    return all;
 }
 
 double cost_flops(const struct cost_plan *p, bool once)

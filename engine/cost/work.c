@@ -42,7 +42,7 @@ static bool only_moves(enum op_kind op)
     return op == OP_IOTA || op == OP_BROADCAST || op == OP_TRANSPOSE || op == OP_REVERSE ||
            op == OP_CONCATENATE || op == OP_PAD || op == OP_SLICE || op == OP_DYNAMIC_SLICE ||
            op == OP_DYNAMIC_UPDATE_SLICE || op == OP_GATHER || op == OP_COPY || op == OP_RNG ||
-           op == OP_RNG_BIT_GENERATOR || op == OP_BITCAST_CONVERT;
+           op == OP_RNG_BIT_GENERATOR;
 }
 
 /* One application of a reducer or of map's function. Bodies are small: a bound keeps odd ones cheap. */
@@ -186,10 +186,10 @@ static void per_element_work(const struct module *m, instr_id i, struct work *ou
         times_body(m, i, 0, elements(m, in->operands[in->noperands - 1]), out);
     } else if (op == OP_FFT) {
         const struct attr *a = instr_attr(in, ATTR_FFT_LENGTH);
-        double logs = 0;
+        double logs = 1; /* XLA multiplies the dimensions' logarithms, on the elements that come in */
         for (uint32_t k = 0; a && k < a->n; k++)
-            logs += log2_up((double)a->ints[k] + 0.5) - 1;
-        out->flops = 8 * logs * elements(m, i);
+            logs *= log2_up((double)a->ints[k] + 0.5) - 1;
+        out->flops = 8 * logs * elements(m, in->operands[0]);
     } else if (op == OP_CHOLESKY || op == OP_TRIANGULAR_SOLVE) {
         const struct shape *a = instr_shape(m, in->operands[op == OP_CHOLESKY ? 0 : 1]);
         double n = a->rank ? (double)a->dims[a->rank - 1] : 1;
@@ -236,7 +236,7 @@ void cost_work(const struct module *m, instr_id i, struct work *out)
         return;
     }
     case WORK_ring:
-        if (in->op == OP_ALL_REDUCE || in->op == OP_ALL_REDUCE_START || in->op == OP_REDUCE_SCATTER)
+        if (in->op == OP_ALL_REDUCE || in->op == OP_ALL_REDUCE_START)
             out->flops = all_elements(m, in->shape);
         return;
     }

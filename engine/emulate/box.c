@@ -120,23 +120,16 @@ static void copy_one(void *context, int64_t d, int64_t ds, int64_t s, int64_t ss
     copy_row(c->dst + d * size, ds * size, c->src + s * size, ss * size, n, size);
 }
 
-/* Rows run along the result, columns along the operand: in squares as wide as a cache line, so that
- * each line is read once and written once. */
-enum { LINE = 64, FEW = 8 };
-
-static void transpose_corner(char *dst, int64_t ds, const char *src, int64_t ss, int64_t rows,
-                             int64_t cols, int size)
-{
-    for (int64_t i = 0; i < rows; i++)
-        copy_row(dst + i * ds, size, src + i * size, ss, cols, size);
-}
+/* Rows run along the result, columns along the operand: in blocks of some lines by some lines, so that each
+ * line is read once and written once, and neighbours of a line are used before its page is left. */
+enum { LINE = 64, FEW = 8, BLOCK = 16 << 10 };
 
 #if defined(__GNUC__) && !defined(__clang__)
 /* A square of N x N elements that fills N vectors. Interleaving the lower half of the rows with the
  * upper half moves each index bit of a row into the column: as often as there are bits, it transposes. */
 #define SQUARE(name, T, N, LOW, HIGH)                                            \
     typedef T name##_v __attribute__((vector_size(16)));                         \
-    static void name(char *dst, int64_t ds, const char *src, int64_t ss)         \
+    static inline void name(char *dst, int64_t ds, const char *src, int64_t ss)  \
     {                                                                            \
         static const name##_v low = LOW, high = HIGH;                            \
         name##_v x[N], y[N];                                                     \
@@ -151,6 +144,17 @@ static void transpose_corner(char *dst, int64_t ds, const char *src, int64_t ss,
         }                                                                        \
         for (int i = 0; i < N; i++)                                              \
             memcpy(dst + i * ds, &x[i], 16);                                     \
+    }                                                                            \
+    static void name##_all(char *dst, int64_t ds, const char *src, int64_t ss, int64_t rows, int64_t cols, \
+                           int64_t ahead)                                        \
+    {                                                                            \
+        for (int64_t k = 0; k < cols; k += N) {                                  \
+            for (int64_t i = 0; i < N; i++)                                      \
+                for (int64_t b = 0; b < rows * (int64_t)sizeof(T); b += LINE)    \
+                    __builtin_prefetch(src + (k + i) * ss + ahead + b, 0, 2);          \
+            for (int64_t i = 0; i < rows; i += N)                                \
+                name(dst + i * ds + k * (int64_t)sizeof(T), ds, src + i * (int64_t)sizeof(T) + k * ss, ss); \
+        }                                                                        \
     }
 #define LIST(...) { __VA_ARGS__ }
 SQUARE(square1, uint8_t, 16, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
@@ -159,40 +163,64 @@ SQUARE(square2, uint16_t, 8, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 
 SQUARE(square4, uint32_t, 4, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
 SQUARE(square8, uint64_t, 2, LIST(0, 2), LIST(1, 3))
 
-static void transpose_line(char *dst, int64_t ds, const char *src, int64_t ss, int size)
+/* rows, cols: multiples of the squares' side. `ahead`: bytes from here to where the next block is read. */
+static void transpose_squares(char *dst, int64_t ds, const char *src, int64_t ss, int64_t rows, int64_t cols, int size,
+                              int64_t ahead)
 {
-    void (*f)(char *, int64_t, const char *, int64_t) = size == 1   ? square1
-                                                        : size == 2 ? square2
-                                                        : size == 4 ? square4
-                                                                    : square8;
-    _Alignas(LINE) char lines[LINE * LINE]; /* written out whole: their places may share one set of the cache */
-    int n = LINE / size, step = 16 / size;
-    for (int k = 0; k < n; k += step)
-        for (int i = 0; i < n; i += step)
-            f(lines + i * LINE + k * size, LINE, src + i * size + k * ss, ss);
-    for (int i = 0; i < n; i++)
-        memcpy(dst + i * ds, lines + i * LINE, LINE);
-}
-#else
-static void transpose_line(char *dst, int64_t ds, const char *src, int64_t ss, int size)
-{
-    transpose_corner(dst, ds, src, ss, LINE / size, LINE / size, size);
+    switch (size) {
+    case 1: square1_all(dst, ds, src, ss, rows, cols, ahead); return;
+    case 2: square2_all(dst, ds, src, ss, rows, cols, ahead); return;
+    case 4: square4_all(dst, ds, src, ss, rows, cols, ahead); return;
+    case 8: square8_all(dst, ds, src, ss, rows, cols, ahead); return;
+    }
 }
 #endif
+
+/* Through a block that is written out by whole lines: rows of the result that lie a power of two apart
+ * would push one another out of the cache. */
+static void transpose_block(char *dst, int64_t ds, const char *src, int64_t ss, int64_t rows, int64_t cols, int size,
+                            int64_t ahead)
+{
+    _Alignas(LINE) char block[BLOCK];
+    int64_t pitch = cols * size, i0 = 0, k0 = 0;
+#if defined(__GNUC__)
+    for (int64_t i = 0; size >= 4 && i < rows; i++) /* narrower ones do not gain */
+        for (int64_t b = 0; b < pitch; b += LINE)
+            __builtin_prefetch(dst + i * ds + b, 1, 2);
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+    if (size <= 8) {
+        int side = 16 / size;
+        i0 = rows / side * side;
+        k0 = cols / side * side;
+        transpose_squares(block, pitch, src, ss, i0, k0, size, ahead);
+    }
+#else
+    (void)ahead;
+#endif
+    for (int64_t i = 0; i < i0; i++)
+        copy_row(block + i * pitch + k0 * size, size, src + i * size + k0 * ss, ss, cols - k0, size);
+    for (int64_t i = i0; i < rows; i++)
+        copy_row(block + i * pitch, size, src + i * size, ss, cols, size);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(dst + i * ds, block + i * pitch, (size_t)pitch);
+}
+
+static int64_t block_side(int size)
+{
+    return size == 1 ? 128 : size <= 4 ? 64 : size <= 16 ? 32 : 16;
+}
 
 static void transpose_plane(const struct box *b, int j, char *dst, const char *src, int size)
 {
     int last = b->rank - 1;
-    int64_t rows = b->dims[j], cols = b->dims[last], n = max_i64(LINE / size, 1);
+    int64_t rows = b->dims[j], cols = b->dims[last], n = block_side(size);
     int64_t ds = b->dst[j] * size, ss = b->src[last] * size;
     for (int64_t i = 0; i < rows; i += n)
         for (int64_t k = 0; k < cols; k += n) {
-            char *to = dst + i * ds + k * size;
-            const char *from = src + i * size + k * ss;
-            if (size <= 8 && i + n <= rows && k + n <= cols)
-                transpose_line(to, ds, from, ss, size);
-            else
-                transpose_corner(to, ds, from, ss, min_i64(n, rows - i), min_i64(n, cols - k), size);
+            int64_t ahead = k + n < cols ? n * ss : i + n < rows ? n * size - k * ss : 0;
+            transpose_block(dst + i * ds + k * size, ds, src + i * size + k * ss, ss, min_i64(n, rows - i),
+                            min_i64(n, cols - k), size, ahead);
         }
 }
 
@@ -201,7 +229,7 @@ static bool copy_planes(const struct box *b, char *dst, const char *src, int siz
 {
     int last = b->rank - 1, j = 0;
     int64_t index[MAX_RANK] = { 0 };
-    if (b->empty || b->rank < 2 || b->dst[last] != 1 || b->src[last] == 1 || b->dims[last] < FEW)
+    if (b->empty || b->rank < 2 || size > 16 || b->dst[last] != 1 || b->src[last] == 1 || b->dims[last] < FEW)
         return false;
     while (j < last && b->src[j] != 1)
         j++;

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #define HEADER   64 /* keeps data aligned for vectors */
 #define SMALLEST 6
@@ -71,6 +74,23 @@ void buf_trim(void)
     }
 }
 
+/* Where the system has large pages a large buffer asks for them: fewer faults when it is first written,
+ * fewer misses of addresses where columns are walked. */
+#define LARGE_PAGE ((size_t)2 << 20)
+
+static void *new_room(size_t bytes)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (bytes >= 2 * LARGE_PAGE) {
+        void *p = aligned_alloc(LARGE_PAGE, (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE);
+        if (p)
+            (void)madvise(p, bytes, MADV_HUGEPAGE);
+        return p;
+    }
+#endif
+    return aligned_alloc(HEADER, bytes);
+}
+
 struct buf *buf_new(struct pool *p, int64_t bytes)
 {
     int c = class_of(bytes);
@@ -83,7 +103,7 @@ struct buf *buf_new(struct pool *p, int64_t bytes)
     } else {
         size_t room = c < POOL_CLASSES ? (size_t)1 << (c + SMALLEST)
                                        : (size_t)room_of(bytes);
-        b = fail_allocation_due() ? NULL : aligned_alloc(HEADER, HEADER + room);
+        b = fail_allocation_due() ? NULL : new_room(HEADER + room);
         if (!b)
             fail_raise(FAIL_MEMORY, __FILE__, __LINE__,
                        "no memory for an array of %" PRId64 " bytes", bytes);

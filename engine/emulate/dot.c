@@ -11,6 +11,7 @@
 #endif
 
 #include "emulate/linalg.h"
+#include "emulate/lower.h"
 
 #include <dlfcn.h>
 #include <semaphore.h>
@@ -327,7 +328,7 @@ bool lower_dot(struct lowering *l)
 {
     struct step *s = l->step;
     if (s->nin != 2 || instr_attr(l->i, ATTR_SPARSITY))
-        return lower_missing(l, "a sparse product");
+        return lower_sparse_dot(l);
     struct dot_dims dd;
     instr_dot_dims(l->m, l->id, &dd);
     struct dot *p = ARENA_NEW(l->a, struct dot);

@@ -346,6 +346,83 @@ const struct ew *ew_make(struct arena *a, enum op_kind op, struct elem in, struc
     return inner->fn ? e : NULL;
 }
 
+/* ---- chains of 16-bit floats ----------------------------------------------------------------------
+ */
+
+bool elem_is_half(struct elem e)
+{
+    return e.ct == CT_SMALL && (e.t == DTYPE_BF16 || e.t == DTYPE_F16);
+}
+
+/* The f32 kernel, then rounding where it lies. */
+static void run_kept(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    const void *at = out;
+    e->inner->fn(e->inner, out, in, n);
+    ew_set_best()->kept(OP_CONVERT, e->out.t)(e, out, &at, n);
+}
+
+const struct ew *ew_kept(struct arena *a, const struct ew *e)
+{
+    struct elem f32 = elem_of(DTYPE_F32, EMU_FLOAT);
+    bool in = elem_is_half(e->in), out = elem_is_half(e->out);
+    enum op_kind op = e->op;
+    if ((!in && !out) || op == OP_COPY || op == OP_BITCAST_CONVERT || op == OP_REDUCE_PRECISION ||
+        (in && out && op != OP_CONVERT && e->in.t != e->out.t))
+        return NULL;
+    if (op == OP_SELECT && e->out.t == DTYPE_F16)
+        return NULL; /* keeps what a NaN carries */
+    if (op == OP_CONVERT && !in && e->in.ct != CT_F32 && !ct_is_int(e->in.ct) && e->in.ct != CT_PRED)
+        return NULL; /* f64 is rounded once */
+    struct ew *k = ARENA_NEW(a, struct ew), *inner = ARENA_NEW(a, struct ew);
+    *k = *e;
+    k->inner = NULL;
+    if (op == OP_SELECT) {
+        k->fn = ew_set_best()->select(4);
+        return k;
+    }
+    ew_fn one = out ? ew_set_best()->kept(op, e->out.t) : NULL;
+    if (one && (op != OP_CONVERT || in || e->in.ct == CT_F32)) {
+        k->fn = one;
+        return k;
+    }
+    *inner = *e;
+    inner->inner = NULL;
+    inner->in = in ? f32 : e->in;
+    inner->out = out ? f32 : e->out;
+    inner->fn = op == OP_CONVERT ? convert_kernel(inner->in, inner->out) : ew_arith(op, CT_F32);
+    k->inner = inner;
+    k->fn = run_kept;
+    return !inner->fn ? NULL : out ? k : inner;
+}
+
+static void run_keep(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    small_to_f32(e->in.t, in[0], out, n);
+}
+
+static void run_unkeep(const struct ew *e, void *out, const void *const *in, int64_t n)
+{
+    if (e->out.t == DTYPE_BF16)
+        ew_set_best()->cut_bf16(in[0], out, n);
+    else
+        f32_to_small(e->out.t, in[0], out, n);
+}
+
+const struct ew *ew_keep(struct arena *a, struct elem half)
+{
+    struct ew *e = ARENA_NEW(a, struct ew);
+    *e = (struct ew){ .op = OP_CONVERT, .nin = 1, .in = half, .out = elem_of(DTYPE_F32, EMU_FLOAT), .fn = run_keep };
+    return e;
+}
+
+const struct ew *ew_unkeep(struct arena *a, struct elem half)
+{
+    struct ew *e = ARENA_NEW(a, struct ew);
+    *e = (struct ew){ .op = OP_CONVERT, .nin = 1, .in = elem_of(DTYPE_F32, EMU_FLOAT), .out = half, .fn = run_unkeep };
+    return e;
+}
+
 int compare_direction(const struct module *m, const struct instr *i)
 {
     static const char *const words[] = { "EQ", "NE", "LT", "LE", "GT", "GE" };

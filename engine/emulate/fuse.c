@@ -3,6 +3,7 @@
  * A group is a set of elementwise steps over arrays of one number of elements, tied by the values that
  * they hand on. Its kernels are the same as without fusion, called on a tile of each array in turn: so
  * every value is rounded as ever, and memory sees one read of each operand and one write of each result.
+ * Where some operations on bf16 or f16 follow one another, their tiles are f32, rounded after each operation.
  * What leaves the group is written once, however many read it; nothing is computed twice but broadcasts,
  * which are spread tile by tile wherever they are read (and are no step at all where every reader does).
  *
@@ -13,6 +14,7 @@
  */
 #include <string.h>
 
+#include "emulate/ew.h"
 #include "emulate/lower.h"
 #include "emulate/plan.h"
 
@@ -44,6 +46,8 @@ struct reg {
     int64_t offset; /* in the scratch, lanes of one byte: times the tile's length */
     int64_t inner, n;
     bool once;      /* the same in every tile */
+    bool kept;      /* a 16-bit float as f32 */
+    bool stays;     /* a tile of its own: it may be the same in every turn */
 };
 
 struct fused_op {
@@ -51,10 +55,11 @@ struct fused_op {
     int nin;
     uint32_t in[3], out; /* registers */
     uint8_t inplace;     /* bit k: the result may lie where operand k lies */
+    bool once;           /* its operand is the same in every tile */
 };
 
 struct fused {
-    uint32_t nops, nregs, nsteps;
+    uint32_t nops, nregs, nsteps, nmembers;
     const struct fused_op *ops;
     const struct reg *regs;
     int64_t count, tile;
@@ -121,8 +126,10 @@ static void run_tiles(const struct fused *f, void *const *out, const void *const
         for (uint32_t k = 0; k < f->nops; k++) {
             const struct fused_op *o = &f->ops[k];
             fetch_ahead(f, in, at + f->tile, k);
+            if (o->once && at > 0)
+                continue;
             const void *args[3] = { reg[o->in[0]], reg[o->in[1]], reg[o->in[2]] };
-            o->ew->fn(o->ew, reg[o->out], args, n);
+            o->ew->fn(o->ew, reg[o->out], args, o->once ? f->tile : n);
         }
     }
 }
@@ -163,7 +170,7 @@ void fused_run(const struct plan *p, struct pool *pool, struct buf **slots, cons
 
 uint32_t fused_members(const struct fused *f)
 {
-    return f->nops;
+    return f->nmembers;
 }
 
 /* ---- which steps go together --------------------------------------------------------------------
@@ -290,6 +297,7 @@ struct building {
     VEC(uint32_t) reg_slot; /* what a register holds */
     VEC(struct fused_op) ops;
     VEC(struct step) steps;
+    bool keeps; /* 16-bit floats as f32 */
 };
 
 static uint32_t operand_index(struct building *b, uint32_t slot, const struct leaf *leaf)
@@ -325,12 +333,35 @@ static uint32_t own_broadcast(struct building *b, uint32_t slot)
     return copy.out[0];
 }
 
+/* The register + 1 in which a slot's value is f32; 0: none. */
+static uint32_t find_kept_reg(const struct building *b, uint32_t slot)
+{
+    for (int64_t k = 0; k < b->regs.n; k++)
+        if (b->reg_slot.v[k] == slot && b->regs.v[k].kept)
+            return (uint32_t)k + 1;
+    return 0;
+}
+
+/* A register's value in its other form. */
+static uint32_t other_form(struct building *b, struct elem half, uint32_t reg, bool keep)
+{
+    struct reg r = { .kind = REG_TILE, .size = keep ? 4 : half.size, .kept = keep };
+    struct fused_op o = { .ew = keep ? ew_keep(b->keep, half) : ew_unkeep(b->keep, half), .nin = 1 };
+    o.in[0] = o.in[1] = o.in[2] = reg;
+    o.out = new_reg(b, r, b->reg_slot.v[reg]);
+    vec_push(b->f->a, &b->ops, o);
+    return o.out;
+}
+
 static uint32_t operand_reg(struct building *b, const struct step *s, uint32_t j)
 {
     uint32_t slot = s->in[j];
     for (int64_t k = 0; k < b->regs.n; k++)
-        if (b->reg_slot.v[k] == slot)
+        if (b->reg_slot.v[k] == slot && !b->regs.v[k].kept)
             return (uint32_t)k;
+    uint32_t kept = find_kept_reg(b, slot);
+    if (kept) /* made in this group and wanted as it is */
+        return other_form(b, s->lin[j].elem, kept - 1, false);
     const struct spread *sp = spread_of(b->f, slot);
     struct reg r = { .kind = REG_OPERAND, .size = s->lin[j].elem.size };
     if (is_single(s, j)) {
@@ -360,29 +391,44 @@ static bool leaves_group(struct building *b, uint32_t slot)
     return b->f->reads[slot - b->f->slot0] > inside;
 }
 
+static uint32_t kept_reg(struct building *b, const struct step *s, uint32_t j)
+{
+    uint32_t kept = find_kept_reg(b, s->in[j]);
+    return kept ? kept - 1 : other_form(b, s->lin[j].elem, operand_reg(b, s, j), true);
+}
+
 static void add_member(struct building *b, const struct step *s)
 {
-    struct fused_op o = { .ew = s->p, .nin = (int)s->nin, .inplace = s->inplace };
+    const struct ew *kept = b->keeps ? ew_kept(b->keep, s->p) : NULL;
+    struct fused_op o = { .ew = kept ? kept : s->p, .nin = (int)s->nin, .inplace = s->inplace };
     struct step alone = *s;
     uint32_t *in = arena_copy(b->keep, s->in, s->nin, sizeof *in);
     for (uint32_t j = 0; j < s->nin; j++) {
-        o.in[j] = operand_reg(b, s, j);
+        o.in[j] = kept && elem_is_half(s->lin[j].elem) ? kept_reg(b, s, j) : operand_reg(b, s, j);
         if (!is_single(s, j) && spread_of(b->f, s->in[j]))
             in[j] = own_broadcast(b, s->in[j]);
     }
     struct reg r = { .kind = REG_TILE, .size = s->lout[0].elem.size };
-    if (leaves_group(b, s->out[0])) {
+    bool leaves = leaves_group(b, s->out[0]);
+    if (leaves) {
         r.kind = REG_RESULT;
         r.index = (uint32_t)b->out.n;
         vec_push(b->f->a, &b->out, s->out[0]);
         vec_push(b->f->a, &b->lout, s->lout[0]);
     }
-    o.out = new_reg(b, r, s->out[0]);
+    bool f32 = kept && elem_is_half(s->lout[0].elem);
+    struct reg tile = { .kind = REG_TILE, .size = 4, .kept = true };
+    o.out = new_reg(b, f32 ? tile : r, s->out[0]);
     for (uint32_t j = s->nin; j < 3; j++)
         o.in[j] = o.in[0];
     alone.in = in;
     alone.inplace = 0;
     vec_push(b->f->a, &b->ops, o);
+    if (f32 && leaves) {
+        uint32_t out = other_form(b, s->lout[0].elem, o.out, false);
+        b->regs.v[out].kind = REG_RESULT;
+        b->regs.v[out].index = r.index;
+    }
     vec_push(b->f->a, &b->steps, alone);
 }
 
@@ -407,18 +453,23 @@ static int64_t place_tiles(struct building *b)
     for (int64_t k = 0; k < b->ops.n; k++)
         for (int j = 0; j < b->ops.v[k].nin; j++)
             last[b->ops.v[k].in[j]] = (uint32_t)k + 1;
+    for (int64_t k = 0; k < b->ops.n; k++) {
+        const struct fused_op *o = &b->ops.v[k];
+        b->regs.v[o->out].stays = b->regs.v[o->out].kept && o->nin == 1 && b->regs.v[o->in[0]].kind == REG_SPREAD &&
+                                  !b->regs.v[o->in[0]].kept;
+    }
     for (int64_t k = 0; k < b->regs.n; k++)
-        if (b->regs.v[k].kind == REG_SPREAD)
+        if (b->regs.v[k].kind == REG_SPREAD || b->regs.v[k].stays)
             b->regs.v[k].offset = of[b->regs.v[k].size].n++;
     for (int64_t k = 0; k < b->ops.n; k++) {
         const struct fused_op *o = &b->ops.v[k];
         struct reg *r = &b->regs.v[o->out];
-        if (r->kind == REG_TILE)
+        if (r->kind == REG_TILE && !r->stays)
             r->offset = take_tile(&of[r->size]);
         for (int j = 0; j < o->nin; j++) {
             const struct reg *x = &b->regs.v[o->in[j]];
             bool again = (j > 0 && o->in[j] == o->in[0]) || (j > 1 && o->in[j] == o->in[1]);
-            if (x->kind == REG_TILE && last[o->in[j]] == (uint32_t)k + 1 && !again)
+            if (x->kind == REG_TILE && !x->stays && last[o->in[j]] == (uint32_t)k + 1 && !again)
                 vec_push(b->f->a, &of[x->size].room, x->offset);
         }
     }
@@ -447,6 +498,10 @@ static int64_t choose_tile(struct building *b, int64_t lane_bytes, int64_t count
     for (int64_t k = 0; k < b->regs.n; k++) {
         struct reg *r = &b->regs.v[k];
         r->once = r->kind == REG_SPREAD && (r->n == 1 || (r->inner == 1 && tile % r->n == 0));
+    }
+    for (int64_t k = 0; k < b->ops.n; k++) {
+        struct fused_op *o = &b->ops.v[k];
+        o->once = b->regs.v[o->out].stays && b->regs.v[o->in[0]].once;
     }
     return tile;
 }
@@ -481,12 +536,25 @@ static void release_inside(struct building *b)
     }
 }
 
+/* Keeping f32 pays where what is saved between operations is more than the conversions at the ends. */
+static bool keeps_f32(const struct building *b)
+{
+    int halves = 0;
+    for (int64_t k = 0; k < b->members.n; k++) {
+        const struct step *s = &b->f->steps[b->members.v[k]];
+        const struct ew *e = s->p;
+        halves += elem_is_half(s->lout[0].elem) && elem_is_half(s->lin[s->nin - 1].elem) && e->op != OP_CONVERT;
+    }
+    return halves >= 3;
+}
+
 /* False: too many operands or tiles for one group; its members stay steps. */
 static bool build(struct building *b, struct step *to)
 {
     struct fusing *f = b->f;
     for (uint32_t k = f->first[b->h]; k < f->n; k = f->next[k])
         vec_push(f->a, &b->members, k);
+    b->keeps &= keeps_f32(b);
     for (int64_t k = 0; k < b->members.n; k++)
         add_member(b, &f->steps[b->members.v[k]]);
     int64_t lane = place_tiles(b);
@@ -497,6 +565,7 @@ static bool build(struct building *b, struct step *to)
     u->tile = choose_tile(b, lane, u->count);
     release_inside(b);
     u->nops = (uint32_t)b->ops.n;
+    u->nmembers = (uint32_t)b->members.n;
     u->nregs = (uint32_t)b->regs.n;
     u->nsteps = (uint32_t)b->steps.n;
     u->ops = arena_copy(b->keep, b->ops.v, b->ops.n, sizeof *b->ops.v);
@@ -552,10 +621,14 @@ static struct step **build_groups(struct fusing *f)
     for (uint32_t k = 0; k < f->n; k++) {
         if (head(f, k) != k || !is_group(f, k))
             continue;
-        struct building b = { .f = f, .keep = &f->p->plan->arena, .h = k };
+        struct building b = { .f = f, .keep = &f->p->plan->arena, .h = k, .keeps = true };
         struct step *to = ARENA_NEW(f->a, struct step);
-        if (!build(&b, to))
-            continue;
+        if (!build(&b, to)) {
+            bool again = b.keeps;
+            b = (struct building){ .f = f, .keep = &f->p->plan->arena, .h = k };
+            if (!again || !build(&b, to))
+                continue;
+        }
         made[k] = to;
         for (int64_t j = 0; j < b.members.n; j++) {
             const struct step *s = &f->steps[b.members.v[j]];

@@ -125,7 +125,7 @@ typedef void (*fold_fn)(void *acc, int64_t sa, const void *x, int64_t sx, int64_
 fold_fn fold_kernel(enum op_kind op, enum ctype ct);
 /* The same for FOLD_AT_ONCE neighbouring accumulators, whose rows of n elements begin `stride` apart:
  * acc[k] = op(acc[k], x[k * stride + i]), i in order. NULL: none. */
-enum { FOLD_AT_ONCE = 8 };
+enum { FOLD_AT_ONCE = 16 };
 typedef void (*rows_fn)(void *acc, const void *x, int64_t stride, int64_t n);
 rows_fn fold_rows_kernel(enum op_kind op, enum ctype ct);
 

@@ -1,6 +1,6 @@
 /* Floating-point kernels of one width: included for float and double with T, I (signed integer of
  * that width), K(constant), M(libm function), V(function that makes vectors, where there is one) and
- * N(name) defined. */
+ * N(name) defined; TURNED: for float, where vectors of four can be shuffled. */
 
 #define UN(name, expr)                                                                   \
     static void N(name)(const struct ew *e, void *out, const void *const *in, int64_t n) \
@@ -52,22 +52,77 @@
         }                                                                                    \
     }
 
-/* Eight rows side by side, each in its own order: a row's sum waits for itself at every term. */
-#define FOLD_ROWS(name, expr)                                                                \
+/* Rows side by side, each in its own order: a row's sum waits for itself at every term. */
+#define FOLD_ROWS_PLAIN(expr, from)                                                          \
+        for (int64_t j = from; j < n; j++)                                                   \
+            for (int k = 0; k < FOLD_AT_ONCE; k++) {                                         \
+                T x = s[k], y = a[k * stride + j];                                           \
+                s[k] = expr;                                                                 \
+            }
+#ifdef TURNED
+/* In squares of four by four, turned so that a vector holds one term of each row: interleaving the first
+ * rows with the last, twice. */
+#define FOLD_FOUR(sum, at, vectors)                                                          \
+    do {                                                                                     \
+        vec4 a0, a1, a2, a3;                                                                 \
+        memcpy(&a0, at, 16);                                                                 \
+        memcpy(&a1, (at) + stride, 16);                                                      \
+        memcpy(&a2, (at) + 2 * stride, 16);                                                  \
+        memcpy(&a3, (at) + 3 * stride, 16);                                                  \
+        vec4 b0 = __builtin_shuffle(a0, a2, low), b1 = __builtin_shuffle(a0, a2, high);      \
+        vec4 b2 = __builtin_shuffle(a1, a3, low), b3 = __builtin_shuffle(a1, a3, high);      \
+        vec4 y = __builtin_shuffle(b0, b2, low), x = sum;                                    \
+        x = vectors;                                                                         \
+        y = __builtin_shuffle(b0, b2, high);                                                 \
+        x = vectors;                                                                         \
+        y = __builtin_shuffle(b1, b3, low);                                                  \
+        x = vectors;                                                                         \
+        y = __builtin_shuffle(b1, b3, high);                                                 \
+        sum = vectors;                                                                       \
+    } while (0)
+#define FOLD_ROWS(name, expr, vectors)                                                       \
+    static void N(rows_##name)(void *acc, const void *xs, int64_t stride, int64_t n)         \
+    {                                                                                        \
+        static const mask4 low = { 0, 4, 1, 5 }, high = { 2, 6, 3, 7 };                      \
+        T *r = acc, s[FOLD_AT_ONCE];                                                         \
+        const T *a = xs;                                                                     \
+        vec4 s0, s1, s2, s3;                                                                 \
+        memcpy(&s0, r, 16);                                                                  \
+        memcpy(&s1, r + 4, 16);                                                              \
+        memcpy(&s2, r + 8, 16);                                                              \
+        memcpy(&s3, r + 12, 16);                                                             \
+        int64_t i = 0;                                                                       \
+        for (; i + 4 <= n; i += 4) {                                                         \
+            FOLD_FOUR(s0, a + i, vectors);                                                   \
+            FOLD_FOUR(s1, a + i + 4 * stride, vectors);                                      \
+            FOLD_FOUR(s2, a + i + 8 * stride, vectors);                                      \
+            FOLD_FOUR(s3, a + i + 12 * stride, vectors);                                     \
+        }                                                                                    \
+        memcpy(s, &s0, 16);                                                                  \
+        memcpy(s + 4, &s1, 16);                                                              \
+        memcpy(s + 8, &s2, 16);                                                              \
+        memcpy(s + 12, &s3, 16);                                                             \
+        FOLD_ROWS_PLAIN(expr, i)                                                             \
+        memcpy(r, s, sizeof s);                                                              \
+    }
+typedef T vec4 __attribute__((vector_size(16)));
+typedef I mask4 __attribute__((vector_size(16)));
+
+static inline vec4 N(choose)(mask4 m, vec4 x, vec4 y)
+{
+    return (vec4)(((mask4)x & m) | ((mask4)y & ~m));
+}
+#else
+#define FOLD_ROWS(name, expr, vectors)                                                       \
     static void N(rows_##name)(void *acc, const void *xs, int64_t stride, int64_t n)         \
     {                                                                                        \
         T *r = acc, s[FOLD_AT_ONCE];                                                         \
         const T *a = xs;                                                                     \
-        for (int k = 0; k < FOLD_AT_ONCE; k++)                                               \
-            s[k] = r[k];                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                      \
-            for (int k = 0; k < FOLD_AT_ONCE; k++) {                                         \
-                T x = s[k], y = a[k * stride + i];                                           \
-                s[k] = expr;                                                                 \
-            }                                                                                \
-        for (int k = 0; k < FOLD_AT_ONCE; k++)                                               \
-            r[k] = s[k];                                                                     \
+        memcpy(s, r, sizeof s);                                                              \
+        FOLD_ROWS_PLAIN(expr, 0)                                                             \
+        memcpy(r, s, sizeof s);                                                              \
     }
+#endif
 
 /* NaN on either side wins; of equal ones (0 and -0) the left. */
 #define MAXV(x, y) ((x) >= (y) || (x) != (x) ? (x) : (y))
@@ -119,10 +174,10 @@ FOLD(add, x + y)
 FOLD(mul, x *y)
 FOLD(max, MAXV(x, y))
 FOLD(min, MINV(x, y))
-FOLD_ROWS(add, x + y)
-FOLD_ROWS(mul, x *y)
-FOLD_ROWS(max, MAXV(x, y))
-FOLD_ROWS(min, MINV(x, y))
+FOLD_ROWS(add, x + y, x + y)
+FOLD_ROWS(mul, x *y, x *y)
+FOLD_ROWS(max, MAXV(x, y), N(choose)((x >= y) | (x != x), x, y))
+FOLD_ROWS(min, MINV(x, y), N(choose)((x <= y) | (x != x), x, y))
 
 /* Of a real number. */
 static void N(imag)(const struct ew *e, void *out, const void *const *in, int64_t n)
@@ -273,6 +328,9 @@ static rows_fn N(find_rows)(enum op_kind op)
 }
 
 #undef FOLD_ROWS
+#undef FOLD_ROWS_PLAIN
+#undef FOLD_FOUR
+#undef TURNED
 #undef UN
 #undef BIN
 #undef FOLD

@@ -12,6 +12,8 @@ void convert_elements(const struct ew *e, const void *in, void *out, int64_t n);
 bool lower_is_ew(const struct step *s);
 void run_ew(const struct step *s, void *const *out, const void *const *in);
 
+/* sparse.c: a dot with sparsity= and its metadata */
+bool lower_sparse_dot(struct lowering *l);
 /* lapack.c */
 bool lapack_known(const char *target);
 bool lower_lapack(struct lowering *l, const char *target);

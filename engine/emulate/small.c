@@ -107,12 +107,35 @@ static uint32_t encode(const struct format *f, double v)
     return sign | (uint32_t)field << f->mantissa | m;
 }
 
-/* Tables of the 8-bit formats' values, made once. */
+/* Tables of the 8-bit formats' values, and how they are made of f32, once. */
 static float tables[DTYPE_COUNT][256];
+static struct byte_codes codes[DTYPE_COUNT];
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+
+static void make_codes(const struct format *f, struct byte_codes *c)
+{
+    int all = f->exponent + f->mantissa;
+    double least = ldexp(1, 1 - f->bias);
+    float tiny = (float)least;
+    c->mantissa = f->mantissa;
+    c->sign_at = all;
+    c->rebias = (uint32_t)(127 - f->bias) << f->mantissa;
+    c->units = (float)ldexp(least, 23 - f->mantissa);
+    memcpy(&c->tiny, &tiny, 4);
+    c->nan = encode_nan(f, false);
+    c->nan_sign = encode_nan(f, true) != c->nan ? ~0u : 0;
+    c->over = encode_overflow(f, false);
+    c->over_sign = encode_overflow(f, true) != c->over ? ~0u : 0;
+    c->most = f->style == IEEE ? c->over - 1 : (1u << all) - 1 - (f->style == FN);
+    c->zero_sign = f->style == FNUZ ? 0 : ~0u;
+}
 
 static void make_tables(void)
 {
+    for (int t = 1; t < DTYPE_COUNT; t++)
+        if (dtype_kind((enum dtype)t) == DTYPE_KIND_FLOAT && dtype_bytes((enum dtype)t) == 1 &&
+            formats[t].style != POWER)
+            make_codes(&formats[t], &codes[t]);
     for (int t = 1; t < DTYPE_COUNT; t++)
         if (dtype_kind((enum dtype)t) == DTYPE_KIND_FLOAT && dtype_bytes((enum dtype)t) == 1)
             for (uint32_t b = 0; b < 256; b++)
@@ -140,6 +163,9 @@ void f32_to_small(enum dtype t, const float *in, void *out, int64_t n)
         ew_set_best()->narrow_bf16(in, out, n);
     } else if (t == DTYPE_F16) {
         ew_set_best()->narrow_f16(in, out, n);
+    } else if (formats[t].style != POWER) {
+        pthread_once(&tables_once, make_tables);
+        ew_set_best()->narrow_byte(&codes[t], in, out, n);
     } else {
         for (int64_t i = 0; i < n; i++)
             ((uint8_t *)out)[i] = (uint8_t)encode(&formats[t], (double)in[i]);

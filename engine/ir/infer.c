@@ -63,7 +63,8 @@ bool need_array(const struct rule *r, int64_t k)
 {
     if (operand(r, k)->kind == SHAPE_ARRAY)
         return true;
-    return bad(r, "operand %" PRId64 " must be an array, not %s", k, shown(r, operand_id(r, k)));
+    return bad(r, "operand %" PRId64 " must be an array, not %s%s", k,
+               operand(r, k)->kind == SHAPE_TUPLE ? "a tuple, " : "", shown(r, operand_id(r, k)));
 }
 
 bool all_arrays(const struct rule *r)

@@ -17,7 +17,7 @@ static bool check_argument(const struct rule *r, comp_id c, int64_t k, shape_id 
 bool rule_call(struct rule *r)
 {
     comp_id c;
-    enum attr_key key = instr_attr(r->in, ATTR_CALLS) ? ATTR_CALLS : ATTR_TO_APPLY;
+    enum attr_key key = r->op == OP_FUSION || instr_attr(r->in, ATTR_CALLS) ? ATTR_CALLS : ATTR_TO_APPLY;
     const char *role = r->op == OP_FUSION ? "the fused computation" : "the called computation";
     if (!need_comp(r, key, &c) || !need_params(r, c, r->in->noperands, role))
         return false;

@@ -85,6 +85,27 @@ enum attr_key attr_find_key(const char *s, size_t n)
     return ATTR_NONE;
 }
 
+/* What other texts call the operations. */
+static const char *other_name(const char *word)
+{
+    static const char *const same[][2] = {
+        { "mul", "multiply" },        { "sub", "subtract" },      { "div", "divide" },        { "neg", "negate" },
+        { "max", "maximum" },         { "min", "minimum" },       { "exp", "exponential" },   { "pow", "power" },
+        { "rem", "remainder" },       { "mod", "remainder" },     { "ln", "log" },            { "log1p", "log-plus-one" },
+        { "expm1", "exponential-minus-one" }, { "sigmoid", "logistic" }, { "cast", "convert" }, { "where", "select" },
+        { "matmul", "dot" },          { "einsum", "dot" },        { "dot_general", "dot" },   { "conv", "convolution" },
+        { "concat", "concatenate" },  { "cat", "concatenate" },   { "sum", "reduce" },        { "reduce_sum", "reduce" },
+        { "permute", "transpose" },   { "view", "reshape" },      { "broadcast_in_dim", "broadcast" },
+        { "psum", "all-reduce" },     { "ppermute", "collective-permute" }, { "case", "conditional" },
+        { "if", "conditional" },      { "const", "constant" },    { "param", "parameter" },   { "argument", "parameter" },
+        { "gte", "get-tuple-element" }, { "func.call", "call" },  { "flip", "reverse" },
+    };
+    for (size_t i = 0; i < COUNTOF(same); i++)
+        if (strcmp(word, same[i][0]) == 0)
+            return same[i][1];
+    return NULL;
+}
+
 const char *op_nearest(const char *name, size_t n)
 {
     char word[40];
@@ -93,7 +114,9 @@ const char *op_nearest(const char *name, size_t n)
     memcpy(word, name, n);
     word[n] = '\0';
     int limit = n < 4 ? 1 : 3, least = limit + 1;
-    const char *best = NULL;
+    const char *best = other_name(word);
+    if (best)
+        return best;
     for (int k = 1; k < OP_COUNT; k++) {
         int e = edit_distance(word, ops[k].name, limit);
         if (e < least) {

@@ -354,6 +354,32 @@ static void check_literal(struct check *v, instr_id i)
                            shape_text(v, in->literal->shape));
 }
 
+/* The place for what decides in's shape; *is: that. NULL: not worth keeping. */
+static struct checked_shape *right_slot(const struct check *v, const struct instr *in, struct checked_shape *is)
+{
+    if (!v->right || in->noperands == 0 || in->noperands > CHECKED_OPERANDS)
+        return NULL;
+    *is = (struct checked_shape){ .attrs = in->attrs, .op = in->op, .nattrs = in->nattrs,
+                                  .noperands = (uint8_t)in->noperands, .shape = in->shape };
+    uint64_t h = (uint64_t)(uintptr_t)in->attrs ^ (uint64_t)in->op << 48 ^ (uint64_t)in->shape.i << 20;
+    for (uint32_t k = 0; k < in->noperands; k++) {
+        is->operands[k] = instr_at(v->m, in->operands[k])->shape;
+        h = h * 0x9e3779b97f4a7c15ULL ^ is->operands[k].i;
+    }
+    return &v->right[(h * 0x9e3779b97f4a7c15ULL) >> 32 & (CHECKED_SHAPES - 1)];
+}
+
+static bool same_checked(const struct checked_shape *a, const struct checked_shape *b)
+{
+    if (a->op != b->op || a->attrs != b->attrs || a->nattrs != b->nattrs || a->noperands != b->noperands ||
+        a->shape.i != b->shape.i)
+        return false;
+    for (int k = 0; k < CHECKED_OPERANDS; k++)
+        if (a->operands[k].i != b->operands[k].i)
+            return false;
+    return true;
+}
+
 static void check_shape(struct check *v, instr_id i)
 {
     const struct instr *in = instr_at(v->m, i);
@@ -362,6 +388,9 @@ static void check_shape(struct check *v, instr_id i)
                            named(v->m, &v->tmp, i), in->shape.i ? "operation" : "shape");
         return;
     }
+    struct checked_shape is, *right = right_slot(v, in, &is);
+    if (right && same_checked(right, &is))
+        return;
     shape_id want;
     if (!infer_shape(v->m, i, &want, v->d)) {
         v->ok = false;
@@ -371,6 +400,8 @@ static void check_shape(struct check *v, instr_id i)
         report_shape(v, i, want);
     else if (in->op == OP_CONSTANT)
         check_literal(v, i);
+    else if (right)
+        *right = is;
 }
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
@@ -383,6 +414,7 @@ bool module_verify(const struct module *m, struct diag *d)
     int64_t n = (int64_t)module_ninstrs(m) + 1;
     v.owner = ARENA_ARRAY(&v.tmp, uint32_t, n);
     v.mark = ARENA_ARRAY(&v.tmp, uint8_t, n);
+    v.right = ARENA_ARRAY(&v.tmp, struct checked_shape, CHECKED_SHAPES);
     map_init(&v.orders, &v.tmp);
     map_init(&v.fits, &v.tmp);
     map_init(&v.meshes, &v.tmp);

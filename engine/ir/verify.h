@@ -4,6 +4,15 @@
 
 #include "ir/infer.h"
 
+/* An instruction that was found right: what its shape follows from. Readers share lists of attributes. */
+enum { CHECKED_OPERANDS = 3, CHECKED_SHAPES = 512 };
+struct checked_shape {
+    const struct attr *attrs;
+    uint16_t op;
+    uint8_t nattrs, noperands;
+    shape_id shape, operands[CHECKED_OPERANDS];
+};
+
 struct check {
     const struct module *m;
     struct diag *d;
@@ -13,6 +22,7 @@ struct check {
     uint8_t *mark;   /* by instruction: of the walk for cycles */
     struct map orders; /* explicit device orders that were checked */
     struct map meshes; /* names of Shardy meshes that were looked up */
+    struct checked_shape *right; /* [CHECKED_SHAPES], the newest; NULL: none are kept */
     struct map fits;   /* (shape, sharding) that were checked */
 };
 

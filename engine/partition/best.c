@@ -244,8 +244,36 @@ static bool leave_to_xla(const struct module *m, const struct users *users, cons
 
 enum { ROUNDS = 4 };
 
-/* no_rule decides where XLA's program has arrays made whole for want of a rule (S-74, S-127), and
- * for convolutions in groups and FFTs, of which XLA knows few tilings (S-202, S-167). false: nowhere. */
+/* A window along a dimension that is split: XLA takes the whole array for one that starts anywhere (S-143,
+ * S-144); a static one of half of it or less is gathered from every neighbour that could have a part (S-140). */
+static bool cuts_split_dim(const struct propagation *p, instr_id i)
+{
+    const struct module *m = p->graph->module;
+    const struct instr *in = instr_at(m, i);
+    if (in->op != OP_SLICE && in->op != OP_DYNAMIC_SLICE && in->op != OP_DYNAMIC_UPDATE_SLICE)
+        return false;
+    bool update = in->op == OP_DYNAMIC_UPDATE_SLICE;
+    instr_id from = update ? i : in->operands[0];
+    const struct shape *whole = instr_shape(m, from), *window = instr_shape(m, update ? in->operands[1] : i);
+    struct shardings *t = m->ir->shardings;
+    sharding_id sh = p->final[from.i];
+    if (!sh.i || !sharding_is_tiled(t, sh))
+        return false;
+    bool some = false;
+    for (int d = 0; d < whole->rank; d++) {
+        if (whole->dims[d] == window->dims[d])
+            continue;
+        bool split = sharding_tile(t, sh, d) > 1;
+        if (in->op == OP_SLICE && (!split || window->dims[d] > whole->dims[d] / 2))
+            return false;
+        some = some || split;
+    }
+    return some;
+}
+
+/* no_rule decides where XLA's program has arrays made whole for want of a rule (S-74, S-127), for
+ * convolutions in groups, FFTs and solvers, of which XLA knows few tilings (S-202, S-167), and for windows along
+ * split dimensions. false: nowhere. */
 static bool leave_rules_to_xla(const struct propagation *p, const struct program *xla, bool *plain)
 {
     const struct module *m = p->graph->module;
@@ -254,7 +282,8 @@ static bool leave_rules_to_xla(const struct propagation *p, const struct program
         const struct instr *in = instr_at(m, (instr_id){ i });
         bool grouped = in->op == OP_CONVOLUTION && (instr_int(in, ATTR_FEATURE_GROUP_COUNT, 1) > 1 ||
                                                     instr_int(in, ATTR_BATCH_GROUP_COUNT, 1) > 1);
-        plain[i] = !grouped && in->op != OP_FFT;
+        plain[i] = !grouped && in->op != OP_FFT && in->op != OP_TRIANGULAR_SOLVE &&
+                   !cuts_split_dim(p, (instr_id){ i });
         some = some || !plain[i];
     }
     for (int64_t k = 0; k < xla->nremats; k++)

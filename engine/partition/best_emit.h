@@ -47,6 +47,12 @@ typedef bool (*best_way)(struct spmd *s, instr_id source, int k, const struct be
 bool best_way_dot(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
                   struct pval *out);
 
+/* best_update.c: dynamic-update-slice, dynamic-slice. */
+bool best_way_update(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
+                     struct pval *out);
+bool best_way_window(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
+                     struct pval *out);
+
 /* ---- atoms of several shardings (best_atoms.c) ------------------------------------------------------ */
 
 /* Digits in which each of n shardings is a list; false: there are none. Not cut into primes. */

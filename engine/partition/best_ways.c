@@ -25,7 +25,32 @@ static uint64_t worked_dims(const struct spmd *s, instr_id source)
     return (bit(rank) - 1) & ~(bit(rank - n) - 1);
 }
 
-/* Whole rows on every device, the batch split as the result is, or as the operand is. */
+/* The tiles of a dimension along which the operation works, moved to one that is whole and long enough. */
+static bool beside_work(struct spmd *s, instr_id source, uint64_t work, sharding_id *sh)
+{
+    const struct shape *full = source_shape(s, source);
+    int perm[OPS_MAX_RANK];
+    bool moved = false;
+    for (int d = 0; d < full->rank; d++)
+        perm[d] = d;
+    for (int d = 0; d < full->rank; d++) {
+        int64_t tiles = tiles_on(s, *sh, d);
+        for (int b = 0; (work & bit(d)) && tiles > 1 && b < full->rank; b++) {
+            if ((work & bit(b)) || perm[b] != b || tiles_on(s, *sh, b) > 1 || full->dims[b] % tiles)
+                continue;
+            perm[b] = d;
+            perm[d] = b;
+            moved = true;
+            break;
+        }
+    }
+    if (moved)
+        *sh = sharding_transpose(s->sh, *sh, perm);
+    return moved;
+}
+
+/* Whole rows on every device, the batch split as the result is, as the operand is, or by the devices among
+ * which the rows are split. */
 static bool by_rows(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
                     struct pval *out)
 {
@@ -33,12 +58,11 @@ static bool by_rows(struct spmd *s, instr_id source, int k, const struct best_tr
     uint64_t work = worked_dims(s, source);
     (void)xla;
     (void)bytes;
-    if (k > 1 || !work || in->noperands > 2)
+    if (k > 2 || !work || in->noperands > 2)
         return false;
     *out = (struct pval){ 0 };
-    sharding_id like = k == 0 ? source_sharding(s, source)
-                              : operand_value(s, source, in->noperands - 1).sharding;
-    if (!sharding_is_tiled(s->sh, like))
+    sharding_id like = k == 1 ? operand_value(s, source, in->noperands - 1).sharding : source_sharding(s, source);
+    if (!sharding_is_tiled(s->sh, like) || (k == 2 && !beside_work(s, source, work, &like)))
         return true;
     int dims[64], n = bits_to_dims(work, source_shape(s, source)->rank, dims);
     sharding_id rows = sharding_replicate_dims(s->sh, like, n, dims);
@@ -50,6 +74,56 @@ static bool by_rows(struct spmd *s, instr_id source, int k, const struct best_tr
         ops[i] = operand_in(s, source, i, rows).local;
     shape_id shape = shard_shape(s, in->shape, rows);
     *out = pval_make(s, emit_clone(s, source, shape, in->noperands, ops), in->shape, rows);
+    return true;
+}
+
+/* One matrix, whole on every device, and right-hand sides that are split. */
+static bool solve_sides(struct spmd *s, instr_id source, struct pval *out)
+{
+    const struct instr *in = instr_at(s->src, source);
+    int rank = source_shape(s, source)->rank;
+    sharding_id label = source_sharding(s, source);
+    *out = (struct pval){ 0 };
+    if (rank < 2 || rank > OPS_MAX_RANK || !sharding_is_tiled(s->sh, label))
+        return true;
+    int square[2] = { rank - 2, rank - 1 }, *solved = &square[instr_bool(in, ATTR_LEFT_SIDE, false) ? 0 : 1];
+    sharding_id sides = sharding_replicate_dims(s->sh, label, 1, solved);
+    if (!sharding_is_tiled(s->sh, sides))
+        return true;
+    s->best->way = "each device its right-hand sides, with the whole matrix";
+    instr_id ops[2] = { operand_in(s, source, 0, sharding_replicate_dims(s->sh, sides, 2, square)).local,
+                        operand_in(s, source, 1, sides).local };
+    *out = pval_make(s, emit_clone(s, source, shard_shape(s, in->shape, sides), 2, ops), in->shape, sides);
+    return true;
+}
+
+static bool solve(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes, struct pval *out)
+{
+    return k < 3 ? by_rows(s, source, k, xla, bytes, out) : k == 3 && solve_sides(s, source, out);
+}
+
+/* The largest of every row: rows whole, split as the values are wanted or as the operand is. */
+static bool topk_by_rows(struct spmd *s, instr_id source, int k, const struct best_trial *xla, int64_t bytes,
+                         struct pval *out)
+{
+    const struct instr *in = instr_at(s->src, source);
+    const struct shape *full = source_shape(s, in->operands[0]), *result = source_shape(s, source);
+    (void)xla;
+    (void)bytes;
+    if (k > 1 || result->kind != SHAPE_TUPLE || full->rank < 2 || full->rank > OPS_MAX_RANK)
+        return false;
+    *out = (struct pval){ 0 };
+    int last = full->rank - 1;
+    sharding_id like = operand_value(s, source, 0).sharding;
+    if (k == 0)
+        like = element_sharding(s, in->shape, source_sharding(s, source), 0);
+    sharding_id rows = sharding_is_tiled(s->sh, like) ? sharding_replicate_dims(s->sh, like, 1, &last) : like;
+    if (!sharding_is_tiled(s->sh, rows))
+        return true;
+    s->best->way = "whole rows on every device, the others split";
+    instr_id x = operand_in(s, source, 0, rows).local;
+    sharding_id both = sharding_tuple_of(s->sh, result->nelems, rows);
+    *out = pval_make(s, emit_clone(s, source, shard_shape(s, in->shape, both), 1, &x), in->shape, both);
     return true;
 }
 
@@ -266,12 +340,19 @@ best_way best_way_of(enum op_kind op)
     switch ((int)op) {
     case OP_FFT:
     case OP_CHOLESKY:
-    case OP_TRIANGULAR_SOLVE:
         return by_rows;
+    case OP_TRIANGULAR_SOLVE:
+        return solve;
+    case OP_TOPK:
+        return topk_by_rows;
     case OP_CONVOLUTION:
         return conv_by_batch;
     case OP_SLICE:
         return slice_by_pieces;
+    case OP_DYNAMIC_SLICE:
+        return best_way_window;
+    case OP_DYNAMIC_UPDATE_SLICE:
+        return best_way_update;
     case OP_DOT:
         return best_way_dot;
     default:

@@ -283,7 +283,7 @@ void partition_all_reduce(struct spmd *s, instr_id source)
     const struct attr *g = instr_attr(in, ATTR_REPLICA_GROUPS);
     if (g && g->type == ATTR_TYPE_GROUPS && !groups_within_manual(s, g->groups, sh)) {
         (void)spmd_error(s, source,
-                         "its replica_groups join devices of different manual subgroups");
+                         "Manual all-reduce across devices that belong to different manual subgroups: its replica_groups join them");
         return;
     }
     like_elementwise(s, source);

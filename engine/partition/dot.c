@@ -105,7 +105,7 @@ static instr_id apply_step(struct product *p, const struct product_step *step, i
     for (int i = 0; step->slice.i && i < step->n; i++)
         p->cut_twice = p->cut_twice || node_shape(s, x)->dims[step->dims[i]] != step->whole[i];
     comp_id add = adder(s, node_shape(s, x)->dtype);
-    x = emit_reduce_along(s, x, add, step->outer, step->n, step->dims);
+    x = emit_reduce_along(s, x, add, step->along, step->nalong, step->along_dims);
     if (step->slice.i) {
         struct pval v = { x, instr_at(s->out, x)->shape, sharding_replicated(s->sh) };
         x = reshard(s, v, step->slice).local;

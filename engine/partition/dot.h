@@ -17,9 +17,11 @@ enum { LHS, RHS, OUTPUT };
  * 4). Steps of outer recursion levels come first. */
 struct product_step {
     struct group_set *set; /* the groups outside */
-    sharding_id outer;     /* Z, or the lhs when nothing is sliced */
+    sharding_id outer;     /* Z; none when nothing is sliced */
     sharding_id slice;     /* what the sum is cut to; none */
     int n, dims[OPS_MAX_RANK];
+    sharding_id along; /* the sum is along these dims of it */
+    int nalong, along_dims[OPS_MAX_RANK];
     int64_t whole[OPS_MAX_RANK]; /* of the dims that are cut: their size before */
     int rep_axis; /* axis of Z to sum along afterwards; -1: none */
 };

@@ -399,9 +399,12 @@ static sharding_id output_of_operand(struct product *p, const struct sharding_gr
     bool lw = sharding_is_replicated(s->sh, gl->inner), rw = sharding_is_replicated(s->sh, gr->inner);
     if (lw == rw)
         return out;
+    /* An operand that is tiled on contracting dims only says nothing about the output. */
     sharding_id sh = natural_output(p, lw ? gr : gl, lw ? RHS : LHS);
+    if (!sh.i || sharding_is_replicated(s->sh, sh))
+        return out;
     const struct shape *b = shape_get(s->ir, base);
-    return sh.i && sharding_is_subtiling(s->sh, b->rank, b->dims, out, sh) ? sh : out;
+    return sharding_is_subtiling(s->sh, b->rank, b->dims, out, sh) ? sh : out;
 }
 
 static void contract_output(struct product *p, sharding_id out, const struct sharding_group *gl,
@@ -468,18 +471,49 @@ static bool cut_twice(struct product *p, const struct contract_output *o, shardi
     return false;
 }
 
+/* Whether the members of a group hold different parts of the product. */
+static bool members_differ(struct product *p, const struct sharding_group *g, int side)
+{
+    int dims[OPS_MAX_RANK], k = product_dims(p, CONTRACT, side, dims);
+    struct shardings *t = p->s->sh;
+    return !sharding_is_replicated(t, g->inner) &&
+           !sharding_is_replicated(t, sharding_replicate_dims(t, g->inner, k, dims));
+}
+
+/* S-181, 4 sums along dims of sh, whose copies are in the order of their numbers. Where the groups have
+ * their members in another, devices with different parts would be added up (the reference does so): then
+ * the sum is along the groups themselves. true: sh and dims say so now. */
+static bool sum_along_groups(struct product *p, const struct sharding_group *gl,
+                             const struct sharding_group *gr, const struct contract_output *o,
+                             sharding_id *sh, int *n, int *dims)
+{
+    struct shardings *t = p->s->sh;
+    static const int across[] = { 0 };
+    if (sharding_is_replicated(t, o->inner) && !members_differ(p, gl, LHS) && !members_differ(p, gr, RHS))
+        return false;
+    sharding_id ranked = sharding_plain(t, gl->groups);
+    if (tiling_same_groups(t, sharding_groups_along(t, *sh, *n, dims), sharding_groups_along(t, ranked, 1, across)))
+        return false;
+    *sh = ranked;
+    *n = 1;
+    dims[0] = 0;
+    return true;
+}
+
 /* The step that sums across the groups, S-181, 4. */
 static void push_step(struct product *p, const struct contract_output *o, sharding_id lhs,
-                      shape_id base, const struct choice *c)
+                      shape_id base, const struct sharding_group *gl, const struct sharding_group *gr,
+                      const struct choice *c)
 {
     struct spmd *s = p->s;
     INVARIANT(p->nsteps < OPS_MAX_RANK, "contracting groups nested too deep");
     struct product_step *st = &p->steps[p->nsteps++];
     *st = (struct product_step){ .set = s->groups, .rep_axis = -1 };
     if (o->n == 0 && !o->rep) {
-        st->outer = lhs;
-        st->n = c->n;
-        memcpy(st->dims, c->own, sizeof st->dims);
+        st->along = lhs;
+        st->nalong = c->n;
+        memcpy(st->along_dims, c->own, sizeof st->along_dims);
+        (void)sum_along_groups(p, gl, gr, o, &st->along, &st->nalong, st->along_dims);
         return;
     }
     st->outer = o->outer;
@@ -489,8 +523,15 @@ static void push_step(struct product *p, const struct contract_output *o, shardi
         st->slice = sharding_replicate_except(s->sh, o->outer, o->n, o->dims);
     for (int i = 0; i < o->n; i++)
         st->whole[i] = shape_get(s->ir, base)->dims[o->dims[i]];
+    st->along = o->outer;
+    st->nalong = o->n;
+    memcpy(st->along_dims, o->dims, sizeof st->along_dims);
     if (o->rep)
-        st->rep_axis = sharding_rep_axis(s->sh, o->outer);
+        st->along_dims[st->nalong++] = sharding_rep_axis(s->sh, o->outer);
+    if (sum_along_groups(p, gl, gr, o, &st->along, &st->nalong, st->along_dims) || !o->rep)
+        return;
+    st->nalong--;
+    st->rep_axis = sharding_rep_axis(s->sh, o->outer);
 }
 
 /* The product inside the groups, summed across them. */
@@ -503,7 +544,7 @@ static struct pval inside_contract(struct product *p, struct pval l, struct pval
     shape_id inner_base = base;
     if (o->n > 0)
         inner_base = shard_shape(s, base, sharding_replicate_except(s->sh, out, o->n, o->dims));
-    push_step(p, o, l.sharding, base, c);
+    push_step(p, o, l.sharding, base, gl, gr, c);
     groups_enter(s, gl->groups);
     struct pval x = product_partition(p, inside(s, l, gl), inside(s, r, gr), inner_base, o->inner,
                                       n / groups_of(gl));
@@ -616,7 +657,10 @@ static bool sum_after_loop(struct product *p, struct pval l, struct pval r, shap
     const char *old = because(s, "partial sums of the contracting dimension (S-181)");
     enum dtype t = node_shape(s, x.local)->dtype;
     comp_id add = binary_computation(s, t == DTYPE_PRED ? OP_OR : OP_ADD, t);
-    instr_id y = emit_reduce_along(s, x.local, add, l.sharding, c->n, c->own);
+    struct choice along = *c;
+    sharding_id summed = l.sharding;
+    (void)sum_along_groups(p, gl, gr, o, &summed, &along.n, along.own);
+    instr_id y = emit_reduce_along(s, x.local, add, summed, along.n, along.own);
     s->reason = old;
     *res = pval_make(s, y, base, sharding_replicate_dims(s->sh, o->outer, o->n, o->dims));
     return true;

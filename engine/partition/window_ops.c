@@ -19,6 +19,21 @@ static instr_id tuple_element(struct spmd *s, instr_id tuple, int k, bool is_tup
     return is_tuple ? emit_gte(s, tuple, k) : tuple;
 }
 
+/* What fills input k around a shard: the start value, or where that is more than the reducer's identity, the
+ * identity: on one device padding counts for nothing, and the start value once. */
+static instr_id padding_value(struct spmd *s, instr_id source, int k, int n)
+{
+    const struct instr *in = instr_at(s->src, source);
+    const struct attr *body = instr_attr(in, ATTR_TO_APPLY);
+    const struct instr *init = instr_at(s->src, in->operands[n + k]);
+    enum op_kind op = body && body->type == ATTR_TYPE_COMP ? simple_reducer(s->src, body->comp, k, n) : OP_NONE;
+    bool identity = init->op == OP_CONSTANT && literal_is_identity(s->src, init->literal, op);
+    instr_id fill;
+    if (op != OP_NONE && !identity && emit_identity(s, op, source_shape(s, in->operands[k])->dtype, &fill))
+        return fill;
+    return operand_replicated(s, source, (uint32_t)(n + k)).local;
+}
+
 /* All inputs as windows of the same kind. false: one of them has none. */
 static bool window_inputs(struct spmd *s, instr_id source, int n, sharding_id out,
                           struct windowed *w)
@@ -27,8 +42,7 @@ static bool window_inputs(struct spmd *s, instr_id source, int n, sharding_id ou
     const struct window *win = window_of(in);
     for (int k = 0; k < n; k++) {
         struct pval v = operand_value(s, source, (uint32_t)k);
-        instr_id init = operand_replicated(s, source, (uint32_t)(n + k)).local;
-        w[k] = window_input(s, v, win->rank, win->dims, out, init, true, false);
+        w[k] = window_input(s, v, win->rank, win->dims, out, padding_value(s, source, k, n), true, false);
         if (!w[k].ok)
             return false;
     }

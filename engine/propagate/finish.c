@@ -74,6 +74,7 @@ void remove_barriers(struct pass *p)
                                     is_target(p, (instr_id){ k }, TARGET_BARRIER_TO));
     if (!any)
         return;
+    p->rule = RULE_ALIGN;
     struct edit e;
     edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);
     for (int64_t k = 0; k < p->g->naliases; k++)
@@ -123,11 +124,8 @@ static void restore_cse_of(struct pass *p, instr_id i)
     const struct instr *ins = at(p, i);
     if (p->facts[i.i].gone || !p->now[i.i].i)
         return;
-    if (ins->op == OP_BROADCAST && shape_of(p, ins->operands[0])->rank == 0) {
-        if (!p->saved_cse[i.i].i)
-            metadata_mark_cse(p, i);
+    if (ins->op == OP_BROADCAST && shape_of(p, ins->operands[0])->rank == 0)
         return;
-    }
     p->time = (struct prop_time){ 5, 0, i.i, 0 };
     if (p->now[i.i].i != p->saved_cse[i.i].i)
         put_sharding(p, i, p->saved_cse[i.i], none_instr());
@@ -148,10 +146,16 @@ static bool allowed(const bool *list, int64_t n, int64_t k)
     return k < n && list[k];
 }
 
+/* An increment tells again what it changed only. */
+static bool is_told(const struct pass *p, instr_id i)
+{
+    return !p->told || p->told[i.i];
+}
+
 /* P-87: elements that may not change get back what they had. */
 static void restore_root(struct pass *p, instr_id root)
 {
-    if (!p->saved_root.i || !seen(p, root).i)
+    if (!p->saved_root.i || !is_told(p, root) || !seen(p, root).i)
         return;
     const struct sharding *saved = sharding_get(p->t, p->saved_root);
     const struct sharding *now = sharding_get(p->t, seen(p, root));
@@ -165,16 +169,17 @@ static void restore_root(struct pass *p, instr_id root)
     put_leaves(p);
 }
 
-/* P-88. */
+/* P-88. Each parameter at a time of its own, as the others here. */
 static void restore_parameters(struct pass *p, const struct computation *entry)
 {
     if (p->o.nto_parameters == entry->nparams) {
         for (uint32_t k = 0; k < entry->nparams; k++) {
             sharding_id saved = p->saved_parameter[k];
-            if (p->o.to_parameters[k])
+            if (p->o.to_parameters[k] || !is_told(p, entry->params[k]))
                 continue;
             if (saved.i && sharding_is_unknown(p->t, saved))
                 saved = none();
+            p->time = (struct prop_time){ 5, 1, entry->params[k].i, 0 };
             if (seen(p, entry->params[k]).i != saved.i)
                 put_sharding(p, entry->params[k], saved, none_instr());
         }
@@ -183,6 +188,8 @@ static void restore_parameters(struct pass *p, const struct computation *entry)
     if (entry->nparams != 1 || !p->saved_parameter[0].i || !seen(p, entry->params[0]).i)
         return;
     instr_id x = entry->params[0];
+    if (!is_told(p, x))
+        return;
     const struct shape *shape = shape_of(p, x);
     const struct sharding *saved = sharding_get(p->t, p->saved_parameter[0]);
     if (shape->kind != SHAPE_TUPLE || shape->nelems != p->o.nto_parameters ||
@@ -217,8 +224,9 @@ static void even_elements(struct pass *p, instr_id i, const bool *list, int64_t 
 static void even(struct pass *p, const struct computation *entry)
 {
     p->rule = RULE_EVEN;
+    p->time = (struct prop_time){ 5, 2, 0, 0 };
     instr_id root = entry->root;
-    if (p->any_out && seen(p, root).i) {
+    if (p->any_out && is_told(p, root) && seen(p, root).i) {
         const struct shape *s = shape_of(p, root);
         if (s->kind == SHAPE_TUPLE && p->o.nto_output == s->nelems)
             even_elements(p, root, p->o.to_output, p->o.nto_output);
@@ -230,11 +238,12 @@ static void even(struct pass *p, const struct computation *entry)
     if (p->o.nto_parameters == entry->nparams) {
         for (uint32_t k = 0; k < entry->nparams; k++) {
             instr_id x = entry->params[k];
-            if (allowed(p->o.to_parameters, p->o.nto_parameters, k) && seen(p, x).i &&
+            p->time = (struct prop_time){ 5, 2, x.i, 0 };
+            if (allowed(p->o.to_parameters, p->o.nto_parameters, k) && is_told(p, x) && seen(p, x).i &&
                 !is_even(p, at(p, x)->shape, seen(p, x)))
                 put_sharding(p, x, single_sharding(p, x, sharding_replicated(p->t)), none_instr());
         }
-    } else if (entry->nparams == 1 && is_tuple(p, entry->params[0]) && seen(p, entry->params[0]).i &&
+    } else if (entry->nparams == 1 && is_tuple(p, entry->params[0]) && is_told(p, entry->params[0]) && seen(p, entry->params[0]).i &&
                shape_of(p, entry->params[0])->nelems == p->o.nto_parameters) {
         even_elements(p, entry->params[0], p->o.to_parameters, p->o.nto_parameters);
     }

@@ -16,7 +16,7 @@
  *
  * Not incremental (NULL, the caller propagates from scratch): barriers of shard groups, a Sharding call that
  * would turn from or to unknown, devices of loops (P-72), edits of what inlining or a conditional's canonical
- * form took away; metadata. */
+ * form took away. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +120,7 @@ static void count_writes(struct inc *c, struct prop_time t, int64_t n)
 
 static bool same_write(const struct prop_write *a, const struct prop_write *b)
 {
-    return time_compare(a->time, b->time, true) == 0 && a->rule == b->rule && a->leaf == b->leaf &&
+    return time_compare(a->time, b->time, true) == 0 && a->rule == b->rule && a->merged == b->merged && a->leaf == b->leaf &&
            a->cause.i == b->cause.i && a->before.i == b->before.i && a->after.i == b->after.i;
 }
 
@@ -448,26 +448,38 @@ static void run_align(struct inc *c)
     inc_take_log(c, &all, key, key + 1); /* forks make lists of their own */
 }
 
-/* P-86 to P-89, on root and parameters as the sweeps left them. Parameters are looked at only where they may
- * change. */
+static bool same_flags(const struct propagation_options *a, const struct propagation_options *b)
+{
+    return a->nto_output == b->nto_output && a->nto_parameters == b->nto_parameters &&
+           memcmp(a->to_output, b->to_output, (size_t)a->nto_output * sizeof *a->to_output) == 0 &&
+           memcmp(a->to_parameters, b->to_parameters, (size_t)a->nto_parameters * sizeof *a->to_parameters) == 0;
+}
+
+/* P-86 to P-89, on those of root and parameters that the sweeps left otherwise than in the old history; on all where
+ * other ones may change. */
 static void run_end(struct inc *c)
 {
     struct pass *p = c->p;
     const struct computation *entry = comp_at(p->m, p->m->entry);
     struct prop_time t = { 5, 0, 0, 0 };
+    bool all = !same_flags(&p->o, &c->old->mount->o);
     inc_list_open(c, &c->reads);
-    inc_list_add(c, &c->reads, entry->root);
+    if (all || c->t->fork_of[entry->root.i])
+        inc_list_add(c, &c->reads, entry->root);
     for (uint32_t k = 0; p->any_parameter && k < entry->nparams; k++)
-        inc_list_add(c, &c->reads, entry->params[k]);
+        if (all || c->t->fork_of[entry->params[k].i])
+            inc_list_add(c, &c->reads, entry->params[k]);
     for (int64_t k = 0; p->o.cse_only && k < c->forks.n; k++)
         inc_list_add(c, &c->reads, c->forks.v[k].i);
     load(c, &c->reads, key_of(t));
     p->log.n = 0;
     p->time = t;
+    p->told = all ? NULL : c->t->fork_of;
     restore_boundary(p, &c->reads);
+    p->told = NULL;
     unload(c, &c->reads);
-    struct id_list all = { arena_copy(c->tmp, c->reads.v, c->reads.n, sizeof(instr_id)), c->reads.n, c->reads.n };
-    inc_take_log(c, &all, key_of(t), UINT64_MAX); /* forks make lists of their own */
+    struct id_list list = { arena_copy(c->tmp, c->reads.v, c->reads.n, sizeof(instr_id)), c->reads.n, c->reads.n };
+    inc_take_log(c, &list, key_of(t), UINT64_MAX); /* forks make lists of their own */
 }
 
 /* ---- the result ------------------------------------------------------------------------------------------- */
@@ -514,9 +526,17 @@ static bool same_frame(const struct pass *p, const struct propagation *old, cons
         out = out || o->to_output[k];
     for (int64_t k = 0; k < o->nto_parameters; k++)
         par = par || o->to_parameters[k];
-    return !o->none && !p->o.none && o->cse_only == p->o.cse_only && !o->propagate_metadata && !p->o.propagate_metadata &&
+    return !o->none && !p->o.none && o->cse_only == p->o.cse_only && o->propagate_metadata == p->o.propagate_metadata &&
            o->spmd == p->o.spmd && !o->nthreads && !p->o.nthreads && out == p->any_out && par == p->any_parameter &&
            !old->mount->uncounted;
+}
+
+static bool any_metadata(const struct inc *c, const struct propagation *out)
+{
+    for (uint32_t k = 1; k <= c->p->n; k++)
+        if (prop_given(out, (instr_id){ k }).i && metadata_changes(c->p, (instr_id){ k }))
+            return true;
+    return false;
 }
 
 static bool work(struct inc *c, struct propagation *out, int n, const struct prop_edit *edits,
@@ -555,7 +575,8 @@ static bool work(struct inc *c, struct propagation *out, int n, const struct pro
     finals(c, out);
     memcpy(m->count, c->count, sizeof c->count);
     m->setup_changed = c->old->mount->setup_changed;
-    out->changed = m->setup_changed;
+    m->metadata_changed = p->o.propagate_metadata ? any_metadata(c, out) : c->old->mount->metadata_changed;
+    out->changed = m->setup_changed || m->metadata_changed;
     for (int stage = 0; stage < STAGES; stage++) {
         out->iterations += last_sweep(c->count[stage]) + 1;
         out->changed = out->changed || last_sweep(c->count[stage]) > 0;
@@ -580,6 +601,7 @@ static void leave(struct inc *c)
 {
     struct pass *p = c->p;
     p->increment = false;
+    p->told = NULL;
     p->tmp = NULL;
     p->tick = NULL;
     p->draft = none_instr();

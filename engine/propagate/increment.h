@@ -99,6 +99,16 @@ static inline uint64_t last_key(struct prop_writes s)
     return s.n ? key_of(s.v[s.n - 1].time) : 0;
 }
 
+/* Whether one of them is at times [from, to). The last one tells, mostly. */
+static inline bool any_within(struct prop_writes s, uint64_t from, uint64_t to)
+{
+    uint64_t last = last_key(s);
+    if (!s.n || last < from || last < to)
+        return s.n && last >= from;
+    uint32_t k = before(s, to);
+    return k > 0 && key_of(s.v[k - 1].time) >= from;
+}
+
 /* Lists without duplicates; one is in the making at a time. */
 void inc_list_open(struct inc *c, struct id_list *l);
 void inc_list_add(struct inc *c, struct id_list *l, instr_id i);

@@ -30,6 +30,8 @@ static bool set_between(const struct inc *c, bool new, instr_id i, enum bits bit
     if (c->last[i.i] < sweep_of((struct prop_time){ (uint8_t)(from >> 48), (uint16_t)(from >> 32), 0, 0 }))
         return false;
     struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
+    if (!c->p->special && s.n < 256)
+        return any_within(s, from, to);
     uint32_t *hints = c->t->hints[new], a = before_again(s, from, &hints[0]), b = before_again(s, to, &hints[1]);
     if (!c->p->special)
         return a < b;
@@ -41,8 +43,7 @@ static bool set_between(const struct inc *c, bool new, instr_id i, enum bits bit
 
 bool inc_written(const struct inc *c, bool new, instr_id i, uint64_t from, uint64_t to)
 {
-    struct prop_writes s = new ? new_list(c, i) : old_list(c, i);
-    return before(s, from) < before(s, to);
+    return any_within(new ? new_list(c, i) : old_list(c, i), from, to);
 }
 
 static bool any_set(const struct inc *c, bool new, uint32_t n, const instr_id *v, enum bits bits, uint64_t from, uint64_t to)

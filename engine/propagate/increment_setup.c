@@ -134,6 +134,7 @@ static bool give_all(struct inc *c, const struct prop_edit *e, struct id_list *e
         if (g->origin[g->list[k].i].source.i != e->loaded.i)
             return false; /* something else stands for it */
     find_stands(c, e->loaded, &stands);
+    bool given = false;
     for (uint32_t k = 0; k < stands.n; k++) {
         instr_id i = stands.v[k];
         const struct instr *ins = at(p, i);
@@ -143,8 +144,9 @@ static bool give_all(struct inc *c, const struct prop_edit *e, struct id_list *e
             continue; /* made from the call, as the step does again */
         else if (ins->op != loaded->op || ins->shape.i != loaded->shape.i || !give(c, i, e, edited))
             return false;
+        given = true;
     }
-    return true;
+    return given; /* not by a call that went before the pass */
 }
 
 /* ---- the steps again -------------------------------------------------------------------------------------- */

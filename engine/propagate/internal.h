@@ -97,12 +97,6 @@ struct sink {
     VEC(struct why_candidate) list;
 };
 
-/* Records that a sharding carries along, P-3. */
-struct meta {
-    int n;
-    const char *const *records;
-};
-
 /* The last look-ahead's chain and what it answered, for the dots further along (else n dots in a row
  * cost n^2); dot.c's own. */
 struct look {
@@ -177,7 +171,7 @@ struct mount {
     sharding_id saved_root;
     uint32_t count[STAGES][SWEEPS_KEPT]; /* writes by stage and sweep */
     bool uncounted;     /* there are more sweeps than that */
-    bool setup_changed; /* P-66 before the first sweep */
+    bool setup_changed, metadata_changed; /* P-66 before the first sweep */
 };
 
 struct pass {
@@ -217,6 +211,7 @@ struct pass {
     bool special;                /* open dimensions, conversions or barriers in it */
     bool setup_changed;
     bool increment;              /* visits out of order: no memory between them */
+    const uint32_t *told;        /* of increments, by instruction: the end tells it again; NULL: all */
     struct inc_tables *inc;      /* of increments, kept from one to the next; NULL */
     uint32_t *callers_first;     /* by computation: callers; made by the first increment */
     instr_id *callers;
@@ -242,7 +237,7 @@ struct pass {
     int64_t nleaves, capleaves;
     bool draft_dirty;
 
-    struct meta *meta;           /* by instruction, with propagate_metadata: P-67; else NULL */
+    bool metadata_changed;       /* some given sharding's, P-67 */
 
     VEC(struct log_entry) log;
     struct improved_slot *improved; /* [memo_slots] */
@@ -362,11 +357,7 @@ sharding_id sub_sharding(struct pass *p, instr_id tuple, sharding_id s, int64_t 
 sharding_id first_leaf(const struct pass *p, sharding_id s);
 
 /* P-67. metadata.c */
-void metadata_open(struct pass *p);
-void metadata_copy(struct pass *p, instr_id to, instr_id from);
-void metadata_merge(struct pass *p, instr_id to, instr_id from); /* from's first, P-28 */
-void metadata_mark_cse(struct pass *p, instr_id i);
-struct sharding_note *const *metadata_notes(struct pass *p);
+bool metadata_changes(const struct pass *p, instr_id i);
 
 /* ---- rules -------------------------------------------------------------------------------------- */
 

@@ -141,6 +141,7 @@ static void mount_make(struct propagation *out, const struct pass *p)
             m->count[t.stage][t.iteration]++;
     }
     m->setup_changed = p->setup_changed;
+    m->metadata_changed = p->metadata_changed;
     out->mount = m;
     mount_save(p, out);
 }
@@ -174,11 +175,10 @@ static bool work(struct propagation *out, const struct propagation_options *o, s
     out->final = p->now;
     out->provided = p->provided;
     out->open = p->open;
-    out->changed = p->changed;
+    out->changed = p->changed || p->metadata_changed;
     out->visits = p->visits;
     out->asked = p->asked + p->looks;
     out->iterations = p->sweeps;
-    out->notes_out = metadata_notes(p);
     p->tmp = NULL;
     p->tick = NULL;
     p->d = NULL;

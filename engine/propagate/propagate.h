@@ -132,6 +132,7 @@ enum prop_rule {
 struct prop_write {
     struct prop_time time;
     uint8_t rule;            /* enum prop_rule */
+    bool merged;             /* with what was there: neither side's alone (P-28) */
     int32_t leaf;            /* -1: before and after are the whole sharding; else of this leaf */
     instr_id cause;          /* instruction of the working graph; none */
     sharding_id before, after;
@@ -157,7 +158,6 @@ struct propagation {
     bool changed;              /* P-66 */
     int64_t visits;            /* counter for tests */
     int64_t asked;             /* operands, users and members that visits went through: the same */
-    struct sharding_note *const *notes_out; /* P-67 metadata when propagate_metadata; else NULL */
     int64_t iterations;        /* sweeps over all levels: counter for tests */
     int64_t differing;         /* increments: visits whose inputs differ, or that came new */
     struct propagation *root;  /* whose graph and tables this one uses: its own, or those of the
@@ -190,9 +190,11 @@ struct prop_edit {
     instr_id loaded;
     sharding_id was, is; /* none: it carries none */
 };
+/* A Sharding call that has `is` none goes: a copy without a sharding stands for it. Shardings are then those of a module
+ * with such a copy; instructions and times are still this graph's. */
 /* The same as propagating the edited module from scratch: shardings, writes, times, causes, sweeps;
  * only visits whose inputs differ run again. NULL: not for this graph or these edits (barriers of shard
- * groups, a Sharding call that would turn from or to unknown, devices of loops, metadata; or stopped by
+ * groups, a Sharding call that would turn from or to unknown, devices of loops; or stopped by
  * tick): propagate from scratch then. o: with the flags of the edited module. old may be freed before the result. The graph
  * is old's: the shardings that its instructions carry are those of the first propagation; see
  * prop_given. */
@@ -250,6 +252,10 @@ struct prop_change {
 };
 /* All p->nwrites changes, earliest first: the rank + 1 is the number of a step. In arena a. */
 const struct prop_change *prop_changes(const struct propagation *p, struct arena *a);
+
+/* The metadata that shardings carry in the end (P-67), by instruction of the working graph; NULL without
+ * propagate_metadata. In arena a. */
+struct sharding_note *const *prop_notes(const struct propagation *p, struct arena *a);
 
 /* How far annotations reached: of the instructions of the working graph, those with a split (or, where
  * nothing is split, a sharding) whose chain of causes ends at the annotated one. */

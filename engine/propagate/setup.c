@@ -167,7 +167,6 @@ static bool one_annotation(struct pass *p, struct edit *e, instr_id i, struct ma
         p->n = module_ninstrs(p->m);
         step.copy = copy;
         put_sharding(p, copy, s, none_instr());
-        metadata_copy(p, copy, i);
         marks->kind[copy.i] = marks->kind[i.i];
         marks->number[copy.i] = marks->number[i.i];
         p->changed = true;
@@ -479,9 +478,18 @@ static void replace_unknown(struct pass *p, instr_id i)
 
 /* ---- the same again, for increments --------------------------------------------------------------- */
 
+/* A call that goes is a copy without a sharding. Its place among the users of its operand is another one then, so
+ * it has to be the only one. */
+static bool may_go(const struct pass *p, const struct setup_step *s)
+{
+    return s->copy.i && !s->open && !s->relays && users_count(p->users, s->operand) == 1 && users_count(p->users, s->copy) > 0;
+}
+
 static bool again_call(struct pass *p, const struct setup_step *s)
 {
     sharding_id given = p->now[s->i.i];
+    if (!given.i && may_go(p, s))
+        return true;
     instr_id i = s->copy.i ? s->copy : s->i, x = s->operand;
     bool copies = !p->o.cse_only && !(is_unknown(p, given) && at(p, x)->op != OP_PARAMETER);
     if (!given.i || (s->copy.i != 0) != copies)
@@ -612,6 +620,7 @@ static void log_given(struct pass *p)
         p->now[k] = none();
         p->time = (struct prop_time){ 0, 0, k, 0 };
         put_sharding(p, (instr_id){ k }, s, none_instr());
+        p->metadata_changed = p->metadata_changed || metadata_changes(p, (instr_id){ k });
     }
     p->time = (struct prop_time){ 0, 0, SETUP_STEPS, 0 };
 }
@@ -648,7 +657,6 @@ bool pass_setup(struct pass *p)
         p->saved_cse = arena_copy(p->arena, p->now, cap, sizeof *p->now);
     else
         drop_cse_markers(p);
-    metadata_open(p);
     log_given(p);
     if (has_annotations(p, calls)) {
         edit_open(&e, p->m, p->g->origin, &p->g->users, p->tmp);

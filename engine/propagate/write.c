@@ -8,10 +8,15 @@ bool is_spatial(const struct pass *p, instr_id i)
     return p->now[i.i].i && sharding_is_spatial(p->t, p->now[i.i]);
 }
 
+static bool records(const struct pass *p)
+{
+    return !p->replay && !p->trial && !p->o.unrecorded;
+}
+
 static void record(struct pass *p, instr_id i, int64_t leaf, sharding_id before, sharding_id after,
                    instr_id cause)
 {
-    if (p->replay || p->trial || p->o.unrecorded)
+    if (!records(p))
         return;
     struct log_entry e = { .instr = i };
     e.write = (struct prop_write){ .time = p->time,
@@ -39,7 +44,6 @@ void put_sharding(struct pass *p, instr_id i, sharding_id s, instr_id cause)
     p->offered = true;
     p->settled = false;
     record(p, i, -1, p->now[i.i], s, cause);
-    metadata_copy(p, i, cause);
     if (!p->trial && !p->replay)
         look_forget(p, i);
     if (p->group_at && p->group_at[i.i])
@@ -243,13 +247,10 @@ bool improve(struct pass *p, instr_id i, sharding_id cand, instr_id from, bool a
               answer.i ? why_taken(p, cand, old, answer) : why_not(p, i, cand, old));
     if (!answer.i)
         return false;
-    struct meta had = p->meta ? p->meta[i.i] : (struct meta){ 0 };
     put_sharding(p, i, answer, from);
     p->settled = settled;
-    if (p->meta && old.i && answer.i != cand.i) { /* merged: both sides' records */
-        p->meta[i.i] = had;
-        metadata_merge(p, i, from);
-    }
+    if (records(p))
+        p->log.v[p->log.n - 1].write.merged = old.i && answer.i != cand.i;
     return true;
 }
 

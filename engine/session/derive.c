@@ -34,6 +34,7 @@ static void derived_free(struct derived *e)
 
 void derived_drop_all(struct document *doc)
 {
+    doc->base.prop = NULL;
     while (doc->derived) {
         struct derived *next = doc->derived->next;
         derived_free(doc->derived);
@@ -321,17 +322,26 @@ bool document_try(struct document *doc, int n, const struct annotation *list, st
     s.nannotations = n;
     struct fail_frame f;
     bool ok = FAIL_ENTER(&f);
+    doc->trying = true;
     if (ok) {
         ok = make_propagation(doc, &s, &e, t, d);
         fail_leave(&f);
     } else {
         boundary_failed(&f, d);
     }
+    doc->trying = false;
     doc->computations = computations;
     *out = (struct trial){ .annotated = e.annotated, .prop = e.prop };
     if (!ok)
         trial_free(out);
     return ok;
+}
+
+void document_try_base(struct document *doc, int n, const struct annotation *list, const struct propagation *p)
+{
+    doc->base = (struct trial_base){ .strategy = *doc->current, .prop = p };
+    doc->base.strategy.annotations = list;
+    doc->base.strategy.nannotations = n;
 }
 
 void trial_free(struct trial *t)

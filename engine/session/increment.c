@@ -30,12 +30,12 @@ static instr_id made_from(const struct module *m, instr_id i, int64_t leaf)
 
 /* Whether the annotation does more than give an instruction of the module its sharding: it adds or takes away
  * an instruction, or changes which dimensions are open. */
-static bool is_structural(const struct module *m, const struct annotation *a)
+static bool is_structural(const struct module *m, const struct annotation *a, bool calls_go)
 {
     if (a->kind == ANNOTATE_CONSTRAIN || a->open)
         return true;
     if (is_sharding_call(m, a->target))
-        return a->kind == ANNOTATE_UNSHARD || instr_attr(instr_at(m, a->target), ATTR_BACKEND_CONFIG);
+        return (a->kind == ANNOTATE_UNSHARD && !calls_go) || instr_attr(instr_at(m, a->target), ATTR_BACKEND_CONFIG);
     if (a->leaf < 0 || a->kind == ANNOTATE_UNSHARD || a->target.i == comp_at(m, m->entry)->root.i)
         return false;
     return !made_from(m, a->target, a->leaf).i;
@@ -47,9 +47,9 @@ static bool is_same(const struct annotation *a, const struct annotation *b)
            a->open == b->open;
 }
 
-static int next_structural(const struct module *m, const struct strategy *s, int k)
+static int next_structural(const struct module *m, const struct strategy *s, int k, bool calls_go)
 {
-    while (k < s->nannotations && !is_structural(m, &s->annotations[k]))
+    while (k < s->nannotations && !is_structural(m, &s->annotations[k], calls_go))
         k++;
     return k;
 }
@@ -74,28 +74,29 @@ static bool is_moved(const struct module *m, const struct annotation *a, const s
 }
 
 /* Whether a leaf means another instruction because one was put in between. */
-static bool is_mixed(const struct module *m, const struct strategy *s)
+static bool is_mixed(const struct module *m, const struct strategy *s, bool calls_go)
 {
     for (int k = 0; k < s->nannotations; k++) {
         const struct annotation *by = &s->annotations[k];
-        if (!is_structural(m, by))
+        if (!is_structural(m, by, calls_go))
             continue;
         for (int j = 0; j < s->nannotations; j++)
-            if (s->annotations[j].leaf >= 0 && !is_structural(m, &s->annotations[j]) && is_moved(m, &s->annotations[j], by))
+            if (s->annotations[j].leaf >= 0 && !is_structural(m, &s->annotations[j], calls_go) && is_moved(m, &s->annotations[j], by))
                 return true;
     }
     return false;
 }
 
 /* Whether both stand for modules of the same instructions. */
-static bool same_structure(const struct module *m, const struct strategy *a, const struct strategy *b)
+static bool same_structure(const struct module *m, const struct strategy *a, const struct strategy *b, bool calls_go)
 {
-    int i = next_structural(m, a, 0), j = next_structural(m, b, 0);
-    for (; i < a->nannotations && j < b->nannotations; i = next_structural(m, a, i + 1), j = next_structural(m, b, j + 1))
+    int i = next_structural(m, a, 0, calls_go), j = next_structural(m, b, 0, calls_go);
+    for (; i < a->nannotations && j < b->nannotations;
+         i = next_structural(m, a, i + 1, calls_go), j = next_structural(m, b, j + 1, calls_go))
         if (!is_same(&a->annotations[i], &b->annotations[j]))
             return false;
     return i == a->nannotations && j == b->nannotations && a->unshard_module == b->unshard_module &&
-           a->options.prepare == b->options.prepare && !is_mixed(m, a) && !is_mixed(m, b);
+           a->options.prepare == b->options.prepare && !is_mixed(m, a, calls_go) && !is_mixed(m, b, calls_go);
 }
 
 /* ---- what two strategies give differently ---------------------------------------------------------------- */
@@ -152,13 +153,13 @@ static bool give_one(struct gift *g, const struct annotation *a, struct arena *t
 }
 
 /* false: what it gives cannot be told. */
-static bool give_all(struct gift *g, const struct module *m, const struct strategy *s, struct arena *tmp)
+static bool give_all(struct gift *g, const struct module *m, const struct strategy *s, bool calls_go, struct arena *tmp)
 {
     *g = (struct gift){ .m = m, .s = s };
     map_init(&g->by_instr, tmp);
     g->met.v = ARENA_ARRAY(tmp, instr_id, s->nannotations + 1);
     for (int k = 0; k < s->nannotations; k++)
-        if (!is_structural(m, &s->annotations[k]) && !give_one(g, &s->annotations[k], tmp))
+        if (!is_structural(m, &s->annotations[k], calls_go) && !give_one(g, &s->annotations[k], tmp))
             return false;
     return true;
 }
@@ -188,10 +189,10 @@ static int add_edits(const struct id_order *met, const struct gift *was, const s
 }
 
 /* What turns strategy a into b; -1: more than edits of shardings, or too many. */
-static int edits_between(const struct module *m, const struct strategy *a, const struct strategy *b,
+static int edits_between(const struct module *m, const struct strategy *a, const struct strategy *b, bool calls_go,
                          struct prop_edit *edits)
 {
-    if (!same_structure(m, a, b))
+    if (!same_structure(m, a, b, calls_go))
         return -1;
     struct arena tmp = { 0 };
     struct gift was, is;
@@ -199,7 +200,7 @@ static int edits_between(const struct module *m, const struct strategy *a, const
     int n = -1;
     arena_open(&tmp);
     map_init(&done, &tmp);
-    if (give_all(&was, m, a, &tmp) && give_all(&is, m, b, &tmp)) {
+    if (give_all(&was, m, a, calls_go, &tmp) && give_all(&is, m, b, calls_go, &tmp)) {
         n = add_edits(&was.met, &was, &is, &done, edits, 0);
         n = add_edits(&is.met, &was, &is, &done, edits, n);
     }
@@ -215,11 +216,15 @@ struct propagation *increment_for(struct document *doc, const struct strategy *s
     int least = -1, looked = 0;
     if (doc->from_scratch)
         return NULL;
-    for (const struct derived *e = doc->derived; e && looked < MOST_BASES; e = e->next) {
+    if (doc->trying && doc->base.prop) {
+        least = edits_between(doc->module, &doc->base.strategy, s, true, best);
+        from = least < 0 ? NULL : doc->base.prop;
+    }
+    for (const struct derived *e = doc->derived; e && looked < MOST_BASES && (!from || least > 1); e = e->next) {
         if (!e->prop || !e->strategy)
             continue;
         looked++;
-        int n = edits_between(doc->module, e->strategy, s, edits);
+        int n = edits_between(doc->module, e->strategy, s, doc->trying, edits);
         if (n < 0 || (from && n >= least))
             continue;
         from = e->prop;

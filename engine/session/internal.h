@@ -22,7 +22,6 @@ struct derived {
     struct derived *next;
     uint64_t key;
     uint64_t used; /* document's clock when last asked for */
-    bool has_annotated;
     struct annotated *annotated;
     struct propagation *prop;
     const struct strategy
@@ -62,6 +61,11 @@ struct document {
     int64_t computations,
         increments;    /* of the computations, those that started from another result */
     bool from_scratch; /* tests: no increments */
+    bool trying;       /* only shardings count, so calls may go by increments */
+    struct trial_base {
+        struct strategy strategy;
+        const struct propagation *prop; /* NULL: none */
+    } base; /* document_try_base */
     struct name_index names;
     /* document_reshard's */
     struct module *move_module;

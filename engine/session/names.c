@@ -43,7 +43,10 @@ void instr_label(const struct module *m, instr_id i, bool brief, struct str *out
         str_add_safe(out, name_text(m->ir, c), name_len(m->ir, c));
         str_addc(out, '/');
     }
-    str_add_safe(out, name_text(m->ir, in->name), name_len(m->ir, in->name));
+    if (brief && !in->name.i) /* the reader made it: nothing in the text names it */
+        str_addf(out, "(%s)", op_name((enum op_kind)in->op));
+    else
+        str_add_safe(out, name_text(m->ir, in->name), name_len(m->ir, in->name));
 }
 
 /* ---- one selection being read ---------------------------------------------------------------------- */

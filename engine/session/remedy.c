@@ -7,7 +7,7 @@
 #include "session/internal.h"
 
 /* Bounds: trials, and instructions propagated and partitioned in all of them. */
-enum { MOST_TRIALS = 48, ALL_TRIALS = 512, MOST_WORK = 3 * 1000 * 1000, NEAR = 6, CHAIN = 12, RANKS = 32 };
+enum { MOST_TRIALS = 48, ALL_TRIALS = 512, MOST_WORK = 1000 * 1000, NEAR = 6, CHAIN = 12, RANKS = 32 };
 
 struct search {
     struct document *doc;

@@ -103,8 +103,6 @@ bool edit_save(struct document *doc, const char *name, struct diag *d) MUST_CHEC
 bool edit_restore(struct document *doc, const char *name, struct diag *d) MUST_CHECK;
 int document_saved(const struct document *doc, const char *const **names);
 const struct strategy *document_saved_strategy(const struct document *doc, const char *name);
-/* What redo would do again, or NULL. */
-const struct strategy *document_next(const struct document *doc);
 
 /* ---- derived results: loans, valid until the next edit or load ------------------------------------- */
 
@@ -154,6 +152,8 @@ bool document_try(struct document *doc, int n, const struct annotation *list, st
 bool document_try_edit(struct document *doc, const struct annotation *one, struct trial *out,
                        struct tick *t, struct diag *d) MUST_CHECK;
 void trial_free(struct trial *t);
+/* Trials to come are near that one, which stays as it is until this is called again. NULL: near what is known. */
+void document_try_base(struct document *doc, int n, const struct annotation *list, const struct propagation *p);
 
 /* ---- what would remove a collective (`blame`), remedy.c: found by trying --------------------------- */
 
@@ -207,7 +207,8 @@ bool select_instrs(struct document *doc, const char *text, size_t n, const struc
 /* One tensor: NAME, or a leaf of a tuple NAME{0,1} (*leaf: its number; -1: the whole). */
 bool select_tensor(struct document *doc, const char *text, size_t n, const struct source *src,
                    uint32_t off, instr_id *out, int64_t *leaf, struct diag *d) MUST_CHECK;
-/* "main/dot.4", quoted for reading; the entry's computation is left out when brief. */
+/* "main/dot.4", quoted for reading. brief: without the entry's computation; "(broadcast)" for what the reader
+ * made and no text names. */
 void instr_label(const struct module *m, instr_id i, bool brief, struct str *out);
 
 /* One instruction as seen after propagation: sharding, local shape, copies. */

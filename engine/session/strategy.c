@@ -446,11 +446,6 @@ bool edit_redo(struct document *doc, struct diag *d)
     return true;
 }
 
-const struct strategy *document_next(const struct document *doc)
-{
-    return doc->redo.n > 0 ? doc->redo.v[doc->redo.n - 1] : NULL;
-}
-
 bool edit_save(struct document *doc, const char *name, struct diag *d)
 {
     struct fail_frame f;

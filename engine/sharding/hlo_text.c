@@ -129,6 +129,12 @@ static bool read_record(struct reader *r, struct items *it)
     size_t n = 0;
     if (!read_braced(&r->l, &text, &n))
         return false;
+    static const char *const names[] = { "op_name=", "op_type=", "source_file=" };
+    for (size_t i = 0; i < COUNTOF(names); i++) {
+        size_t k = strlen(names[i]);
+        if (n > k && memcmp(text, names[i], k) == 0 && text[k] != '"')
+            return lex_error(&r->l, (size_t)(text - r->l.p), k, "metadata: %s wants a text in quotes", names[i]);
+    }
     vec_push(r->arena, &it->meta, arena_strndup(r->arena, text, n));
     return true;
 }

@@ -10,7 +10,7 @@ bool add_mesh_axis(struct lexer *l, struct arena *a, struct mesh *m, size_t at, 
 {
     int64_t all;
     if (mesh_find_axis(m, name, n) >= 0)
-        return lex_error(l, at, l->i - at, "two axes are named %.*s", (int)n, name);
+        return lex_error(l, at, l->i - at, "two axes are named %.*s: a name that is there twice", (int)n, name);
     if (size < 1)
         return lex_error(l, at, l->i - at, "axis %.*s has size %" PRId64 ": must be at least 1",
                          (int)n, name, size);

@@ -302,7 +302,8 @@ static enum form form_of(const char *s, size_t n)
     static const char *const mlir[] = { "module",         "func.func",
                                         "builtin.module", "\"builtin.module",
                                         "sdy.mesh",       "\"func.func",
-                                        "func @" };
+                                        "\"sdy.mesh",     "vhlo.func",
+                                        "\"vhlo.func",    "func @" };
     for (size_t k = 0; k < COUNTOF(mlir); k++)
         if (starts(p, end, mlir[k]) && (k || p[6] == ' ' || p[6] == '{'))
             return memmem(p, (size_t)min_i64(end - p, 1 << 16), " parameter(", 11) ? FORM_HLO : FORM_MLIR;

@@ -48,8 +48,14 @@ static bool unknown_word(struct hlo *r, const struct vocabulary *v, const char *
     if (v->open && !best)
         return true;
     FAIL(r, p, n, "no such %s: '%.*s'", attr_name(v->key), (int)min_i64((int64_t)n, 60), p);
-    if (best)
+    if (best) {
         diag_hint(r->d, "did you mean %s?", best);
+        return false;
+    }
+    struct str all = STR_IN(&r->tmp);
+    for (size_t i = 0; i < COUNTOF(v->words) && v->words[i]; i++)
+        str_addf(&all, "%s%s", i ? ", " : "", v->words[i]);
+    diag_hint(r->d, "one of %s", str_text(&all));
     return false;
 }
 

@@ -153,9 +153,9 @@ bool hlo_operand_name(struct hlo *r, instr_id *out)
 static void define(struct hlo *r, name_id name, instr_id id)
 {
     if (name.i >= r->ndefs) {
-        uint32_t n = r->ndefs ? r->ndefs * 2 : 4096;
+        uint32_t n = r->ndefs ? r->ndefs : 4096;
         while (n <= name.i)
-            n *= 2;
+            n += n / 2;
         uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, n);
         if (r->ndefs)
             memcpy(v, r->defs, r->ndefs * sizeof *v);

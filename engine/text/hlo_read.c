@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fail.h"
+#include "base/open.h"
 #include "text/features.h"
 
 /* clang-format off */
@@ -530,6 +531,19 @@ static void recover(struct hlo *r, const char *failed)
     }
 }
 
+/* Behind the last computation, the entry mostly: what is made for it next finds its place. */
+static void forget_names_at_end(struct hlo *r)
+{
+    const char *p = r->p;
+    while (p < r->end && (hlo_class[(unsigned char)*p] & CH_SPACE))
+        p++;
+    if (p < r->end)
+        return;
+    arena_give_back(&r->tmp, r->defs, r->ndefs, sizeof *r->defs);
+    r->defs = NULL;
+    r->ndefs = 0;
+}
+
 static void check_params(struct hlo *r, struct computation *c, const char *name, size_t len)
 {
     uint32_t n = 0;
@@ -679,6 +693,7 @@ static bool read_computation(struct hlo *r)
     int errors = r->nerrors;
     if (!read_body(r))
         return false;
+    forget_names_at_end(r);
     if (errors == r->nerrors && c->first.i == 0)
         FAIL(r, name, n, "computation '%.*s' is empty", (int)n, name);
     if (errors == r->nerrors)

@@ -8,10 +8,10 @@
  *     mlir_op.c     one operation: name, operands, generic form; mlir_pretty.c: pretty forms;
  *                   mlir_results.c: results and types
  *     mlir_func.c   modules, functions, meshes
- *     mlir_chunk.c  where operations lie
+ *     mlir_chunk.c  where operations lie; mlir_pages.c: values
  *     mlir_type.c   names of operations, types
  *     mlir_attr.c   values of attributes: lists of numbers, enums, groups
- *     mlir_dense.c  constants
+ *     mlir_dense.c  constants; mlir_sparse.c: those that list what is not zero
  *     mlir_fold.c   the importer's simplifications
  *     mlir_lower.c  regions to computations; captured values
  *     mlir_emit.c   operations to instructions; mlir_value.c: values, names, constants; mlir_words.c,
@@ -95,6 +95,13 @@ struct mval {
     uint32_t used : 1; /* by some operation of the text */
 };
 
+/* Their table: pages that stay where they are, each a block of its own. */
+enum { MVALS_PAGE = 4096 };
+struct mvals {
+    VEC(struct mval *) pages;
+    uint32_t n;
+};
+
 /* What an operation made by the reader is to become. */
 struct mraw {
     const struct attr *attrs;
@@ -111,23 +118,28 @@ struct mop {
     uint16_t chunk; /* where it lies, in mlir.chunks */
     uint32_t noperands, nresults, nattrs, nregions;
     uint32_t result; /* the first; others follow */
-    uint32_t nat;
+    uint32_t nat, nname;
+    union {
+        uint32_t nsym;
+        comp_id applied; /* OP_REDUCE: of `applies stablehlo.add` */
+    };
+    uint32_t loc, nloc; /* where the location stands in the text; 0: none */
     uint32_t *operands;
     struct mattr *attrs;
-    struct mregion **regions;
-    const char *name, *sym, *loc; /* sym: callee, target, without @ */
-    uint32_t nname, nsym, nloc;
-    comp_id applied; /* of `applies stablehlo.add` */
+    union {
+        struct mregion **regions;
+        struct mraw *raw; /* M_RAW: it has no regions */
+    };
+    const char *name, *sym; /* sym: callee, target, without @ */
     const char *at; /* the result's or the operation's name in the text, of length nat */
     struct mop *next, *prev;
     struct mregion *block;
-    struct mraw *raw; /* M_RAW */
 };
 
 /* Operations, their operands and attributes lie in pieces of such sizes in the order of the text, and
  * are given back in that order as they have become instructions: the text's tree and the module are
  * never in memory as a whole together. */
-enum { MCHUNK_FIRST = 1 << 17, MCHUNK_BITS = 20, MCHUNK_LARGEST = 1 << MCHUNK_BITS };
+enum { MCHUNK_FIRST = 1 << 15, MCHUNK_BITS = 19, MCHUNK_LARGEST = 1 << MCHUNK_BITS, SCRATCH_MOST = 1 << 16 };
 struct mchunk {
     char *mem;
     size_t size;
@@ -222,6 +234,7 @@ struct mlir {
     struct diag *d;
     const char *base, *p, *end;
     struct arena tmp;
+    struct arena scratch; /* while one operation is lowered */
     int nerrors;
     bool stop;
 
@@ -233,7 +246,9 @@ struct mlir {
     bool lowering;
 
     struct arena val_arena;
-    struct paged vals; /* struct mval */
+    struct mvals vals; /* 0: none */
+    uint32_t *page_last, *page_order; /* mlir_pages.c: of the entry's operations, the last that needs a page */
+    uint32_t npage_order, page_next;
     VEC(struct mregion *) regions; /* 0: none */
     VEC(const struct mconst *) consts;
     struct mname *names;
@@ -289,8 +304,9 @@ struct mlir {
     const struct mattr *remark; /* Shardy's words for the sharding read last that GSPMD has none for; NULL */
     uint32_t nmetadata, nfrontend;
     VEC(struct attr) out;
-    uint32_t *named; /* by name_id: the newest instruction of that name */
-    uint32_t nnamed;
+    uint8_t *named; /* a bit a name_id: instructions of computation named_comp have these names */
+    uint32_t nnamed; /* bytes */
+    comp_id named_comp;
     struct share share;
     struct mheld *held;
     struct map probe_params;        /* shape -> a parameter of the probe */
@@ -310,7 +326,7 @@ static inline struct span mspan(const struct mlir *r, const char *at, size_t len
 
 static inline struct mval *mval(const struct mlir *r, uint32_t v)
 {
-    return (struct mval *)paged_at(&r->vals, v);
+    return &r->vals.pages.v[v / MVALS_PAGE][v % MVALS_PAGE];
 }
 
 /* The value that stands for v after simplification. */
@@ -431,6 +447,7 @@ const char *mtype_text(struct mlir *r, shape_id id);
 bool mlir_type(struct mlir *r, shape_id *out);
 bool mlir_dict(struct mlir *r, char close); /* into r->attrs; behind the opening brace */
 bool mlir_loc(struct mlir *r, const char **text, uint32_t *len); /* optional loc(...) */
+bool mlir_op_loc(struct mlir *r, struct mop *op);
 uint32_t mlir_define(struct mlir *r, const char *name, size_t n, shape_id shape);
 bool mlir_use(struct mlir *r, uint32_t *out); /* %x, %x#1 */
 /* %_12: what the printer writes for an instruction that has no name. */
@@ -447,6 +464,10 @@ void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size);
 void mlir_op_done(struct mlir *r, const struct mop *op);
 /* The same for the operation that was made last, if nothing was made since: its place is free. */
 void mlir_op_forget(struct mlir *r, const struct mop *op);
+uint32_t mlir_page_add(struct mlir *r); /* a zeroed value */
+/* Before the entry's operations become instructions; and behind each, numbered from 1. */
+void mlir_pages_plan(struct mlir *r, const struct mfunc *f);
+void mlir_pages_release(struct mlir *r, uint32_t by);
 uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region, shape_id shape);
 const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n);
 void mlir_fill_opnames(struct mlir *r);
@@ -482,6 +503,11 @@ bool mstring(const struct mattr *a, const char **text, uint32_t *len);
 
 /* ---- constants ---- */
 bool mlir_constant(struct mlir *r, struct mop *op);
+/* One element at *pp, a number or a complex one in parentheses, into out. */
+bool mconst_number(struct mlir *r, const char **pp, const char *end, enum dtype t, void *out);
+bool mconst_complex(struct mlir *r, const char **pp, const char *end, enum dtype t, void *out);
+/* Between the brackets of sparse<..>. */
+bool mlir_sparse(struct mlir *r, const char *p, const char *end, shape_id shape, uint32_t *out);
 uint32_t mconst_value(struct mlir *r, shape_id shape, bool splat, const void *data, bool elided);
 uint32_t mconst_scalar(struct mlir *r, enum dtype t, double v);
 uint32_t mconst_like(struct mlir *r, shape_id shape, double v); /* a splat of that value */

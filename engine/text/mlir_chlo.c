@@ -189,10 +189,10 @@ static bool opaque(struct mlir *r, struct mop *op, const instr_id *v, instr_id *
         diag_warn(r->d, r->src, mspan(r, op->at, op->nat), "'%.*s' has no counterpart in HLO: it becomes an opaque "
                   "custom call (as do further ones)", (int)op->nname, op->name);
     r->told_unknown = true;
-    shape_id *s = ARENA_ARRAY(&r->tmp, shape_id, op->nresults + 1);
+    shape_id *s = ARENA_ARRAY(&r->scratch, shape_id, op->nresults + 1);
     for (uint32_t k = 0; k < op->nresults; k++)
         s[k] = mval(r, op->result + k)->shape;
-    struct attr a = attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, arena_strndup(&r->tmp, op->name, op->nname));
+    struct attr a = attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, arena_strndup(&r->scratch, op->name, op->nname));
     *out = memit(r, OP_CUSTOM_CALL, op->nresults == 1 ? s[0] : shape_tuple(r->c, op->nresults, s), op->noperands, v,
                  1, &a);
     return true;
@@ -217,7 +217,7 @@ bool mlir_chlo(struct mlir *r, struct mop *op, instr_id *out)
     const char *dot = memchr(op->name, '.', op->nname);
     const char *name = dot ? dot + 1 : op->name;
     size_t n = (size_t)(op->name + op->nname - name);
-    instr_id *v = ARENA_ARRAY(&r->tmp, instr_id, op->noperands + 1);
+    instr_id *v = ARENA_ARRAY(&r->scratch, instr_id, op->noperands + 1);
     for (uint32_t k = 0; k < op->noperands; k++)
         v[k] = mvalue(r, op->operands[k]);
     if (op->noperands == 0 || op->nresults == 0)

@@ -1,8 +1,8 @@
-/* Where the text's operations lie, their operands and attributes: pages of the system's, not of the heap,
- * so that what has become instructions makes room for the instructions that follow. */
+/* Where the text's operations lie, their operands and attributes: pieces as large as an arena's blocks, so that
+ * what has become instructions makes room for the instructions that follow. */
 #include "text/mlir.h"
 
-#include <sys/mman.h>
+#include <stdlib.h>
 
 #include "base/fail.h"
 
@@ -11,20 +11,12 @@ struct mchunk_head {
     size_t size; /* with the head */
 };
 
-/* Large ones are filled to their end, the last apart: their pages come at once. */
-static struct mchunk_head *new_pages(size_t size)
+static struct mchunk_head *new_chunk(size_t size)
 {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-#ifdef MAP_POPULATE
-    if (size >= MCHUNK_LARGEST / 4)
-        flags |= MAP_POPULATE;
-#endif
-    void *p = fail_allocation_due() ? MAP_FAILED
-                                    : mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (p == MAP_FAILED)
+    struct mchunk_head *h = fail_allocation_due() ? NULL : malloc(size);
+    if (!h)
         fail_raise(FAIL_MEMORY, __FILE__, __LINE__, "%zu bytes are not to be had", size);
-    struct mchunk_head *h = p;
-    h->size = size;
+    *h = (struct mchunk_head){ .size = size }; /* the rest is zeroed as it is given out */
     return h;
 }
 
@@ -32,7 +24,7 @@ static void free_oldest(struct mheld *held)
 {
     struct mchunk_head *h = held->chunks;
     held->chunks = h->next;
-    (void)munmap(h, h->size);
+    free(h);
 }
 
 void mlir_let_go(struct mheld *h)
@@ -48,9 +40,9 @@ void mlir_let_go(struct mheld *h)
 static void add_chunk(struct mlir *r, size_t last)
 {
     struct mchunk c = { .size = last == 0 ? MCHUNK_FIRST : last < MCHUNK_LARGEST ? last * 2 : last };
-    INVARIANT(r->chunks.n < 1 << (32 - (MCHUNK_BITS - 3)), "too many operations");
+    INVARIANT(r->chunks.n < UINT16_MAX, "too many operations");
     vec_push(&r->tmp, &r->chunks, c);
-    struct mchunk_head *h = new_pages(c.size);
+    struct mchunk_head *h = new_chunk(c.size);
     if (r->youngest)
         r->youngest->next = h;
     else
@@ -70,17 +62,15 @@ void *mlir_op_alloc(struct mlir *r, int64_t n, size_t size)
         add_chunk(r, last);
     void *p = r->chunks.v[r->chunks.n - 1].mem + r->chunk_used;
     r->chunk_used += bytes;
-    return p;
+    return memset(p, 0, bytes);
 }
 
 void mlir_op_forget(struct mlir *r, const struct mop *op)
 {
-    struct mchunk *c = &r->chunks.v[op->chunk];
-    size_t place = (size_t)((const char *)op - c->mem);
+    size_t place = (size_t)((const char *)op - r->chunks.v[op->chunk].mem);
     mlir_op_done(r, op);
     if (op->chunk != r->chunks.n - 1)
         return;
-    memset(c->mem + place, 0, r->chunk_used - place);
     r->chunk_used = place;
 }
 

@@ -117,7 +117,7 @@ static int hex_digit(char c)
 }
 
 /* One number at *pp: 1.5e-3, -4, true, 0x7FC00000 (the bits of a float). */
-static bool one_number(struct mlir *r, const char **pp, const char *end, enum dtype t, void *out)
+bool mconst_number(struct mlir *r, const char **pp, const char *end, enum dtype t, void *out)
 {
     const char *p = *pp;
     size_t w = mword(p);
@@ -185,14 +185,14 @@ static bool one_number(struct mlir *r, const char **pp, const char *end, enum dt
     return true;
 }
 
-static bool one_complex(struct mlir *r, const char **pp, const char *end, enum dtype t, void *out)
+bool mconst_complex(struct mlir *r, const char **pp, const char *end, enum dtype t, void *out)
 {
     enum dtype part = t == DTYPE_C64 ? DTYPE_F32 : DTYPE_F64;
     const char *p = *pp + 1;
     for (int k = 0; k < 2; k++) {
         while (p < end && (mis(*p, MC_SPACE) || *p == ','))
             p++;
-        if (!one_number(r, &p, end, part, (char *)out + k * dtype_bytes(part)))
+        if (!mconst_number(r, &p, end, part, (char *)out + k * dtype_bytes(part)))
             return false;
     }
     while (p < end && mis(*p, MC_SPACE))
@@ -231,8 +231,8 @@ static bool element_list(struct mlir *r, const char *p, const char *end, const s
         } else {
             if (depth != s->rank || n >= s->count)
                 return MFAIL(r, p, 1, "this constant does not have the elements of its shape");
-            bool ok = c == '(' ? one_complex(r, &p, end, s->dtype, out + n * size)
-                               : one_number(r, &p, end, s->dtype, out + n * size);
+            bool ok = c == '(' ? mconst_complex(r, &p, end, s->dtype, out + n * size)
+                               : mconst_number(r, &p, end, s->dtype, out + n * size);
             if (!ok)
                 return false;
             n++;
@@ -322,7 +322,7 @@ static bool read_dense(struct mlir *r, const char *p, const char *end, shape_id 
     char one[16] = { 0 };
     if (*p != '[') {
         const char *q = p;
-        bool ok = *p == '(' ? one_complex(r, &q, end, s->dtype, one) : one_number(r, &q, end, s->dtype, one);
+        bool ok = *p == '(' ? mconst_complex(r, &q, end, s->dtype, one) : mconst_number(r, &q, end, s->dtype, one);
         if (!ok)
             return false;
         if (q != end)
@@ -400,13 +400,18 @@ static bool constant_value(struct mlir *r, const struct mattr *a, shape_id shape
         if (!close)
             return MFAIL(r, p, w, "this constant is never closed");
         return read_dense(r, p + w + 1, close - 1, shape, v);
+    } else if (mtext(p, w, "sparse") && p[w] == '<') {
+        const char *close = mbalanced(p + w, end);
+        if (!close)
+            return MFAIL(r, p, w, "this constant is never closed");
+        return mlir_sparse(r, p + w + 1, close - 1, shape, v);
     } else if (mis(*p, MC_DIGIT) || *p == '-' || mtext(p, w, "true") || mtext(p, w, "false")) {
         const char *q = p;
         while (q < end && !mis(*q, MC_SPACE) && *q != ':')
             q++;
         return read_dense(r, p, q, shape, v);
     } else {
-        return MFAIL(r, p, w, "expected dense<...>");
+        return MFAIL(r, p, w, "expected dense<...> or sparse<...>");
     }
     return true;
 }

@@ -354,7 +354,7 @@ bool mlir_emit(struct mlir *r, struct mop *op)
         r->set_note = NULL;
         return memit_operands(r, op, &v) && emit_hlo(r, op, v);
     }
-    mlir_metadata(r, op->loc, op->nloc, &r->metadata, &r->nmetadata);
+    mlir_metadata(r, op->loc ? r->base + op->loc : NULL, op->nloc, &r->metadata, &r->nmetadata);
     if (op->nresults && !mlir_op_sharding(r, op, memit_result_shape(r, op), &r->set_sharding, &note))
         return false;
     frontend_of(r, op);

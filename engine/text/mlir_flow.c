@@ -7,7 +7,7 @@ instr_id memit_tuple(struct mlir *r, int64_t n, const instr_id *v)
 {
     if (n == 1)
         return v[0];
-    shape_id *s = ARENA_ARRAY(&r->tmp, shape_id, n + 1);
+    shape_id *s = ARENA_ARRAY(&r->scratch, shape_id, n + 1);
     for (int64_t k = 0; k < n; k++)
         s[k] = instr_at(r->m, v[k])->shape;
     return memit(r, OP_TUPLE, shape_tuple(r->c, n, s), n, v, 0, NULL);
@@ -20,14 +20,14 @@ bool memit_while(struct mlir *r, struct mop *op, const instr_id *v)
     const struct mregion *body = op->regions[1];
     for (uint32_t k = 0; k < op->noperands; k++)
         if (!mval(r, body->arg0 + k)->is_alias) {
-            vec_push(&r->tmp, &in, v[k]);
-            vec_push(&r->tmp, &result, k);
+            vec_push(&r->scratch, &in, v[k]);
+            vec_push(&r->scratch, &result, k);
         }
     for (int64_t k = 0; k < body->captured.n; k++) {
         instr_id i = mvalue(r, body->captured.v[k]);
         if (!i.i)
             return false;
-        vec_push(&r->tmp, &in, i);
+        vec_push(&r->scratch, &in, i);
     }
     instr_id t = memit_tuple(r, in.n, in.v);
     mnum_add(r, attr_comp(ATTR_CONDITION, mnum_region_comp(r, op, 0)));
@@ -52,7 +52,7 @@ bool memit_branches(struct mlir *r, struct mop *op, const instr_id *v)
 {
     VEC(instr_id) in = { 0 };
     VEC(comp_id) comps = { 0 };
-    vec_push(&r->tmp, &in, v[0]);
+    vec_push(&r->scratch, &in, v[0]);
     for (uint32_t k = 0; k < op->nregions; k++) {
         const struct mregion *g = op->regions[k];
         VEC(instr_id) c = { 0 };
@@ -60,11 +60,11 @@ bool memit_branches(struct mlir *r, struct mop *op, const instr_id *v)
             instr_id x = mvalue(r, g->captured.v[i]);
             if (!x.i)
                 return false;
-            vec_push(&r->tmp, &c, x);
+            vec_push(&r->scratch, &c, x);
         }
         instr_id t = memit_tuple(r, c.n, c.v);
-        vec_push(&r->tmp, &in, t);
-        vec_push(&r->tmp, &comps, g->comp);
+        vec_push(&r->scratch, &in, t);
+        vec_push(&r->scratch, &comps, g->comp);
     }
     if (op->kind == M_IF) {
         if (comps.n != 2)
@@ -172,7 +172,7 @@ bool memit_unknown(struct mlir *r, struct mop *op, const instr_id *v)
                   "call (as do further ones)", (int)op->nname, op->name);
         r->told_unknown = true;
     }
-    mnum_add(r, attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, arena_strndup(&r->tmp, op->name, op->nname)));
+    mnum_add(r, attr_string(r->m, ATTR_CUSTOM_CALL_TARGET, arena_strndup(&r->scratch, op->name, op->nname)));
     mspread(r, memit(r, OP_CUSTOM_CALL, memit_result_shape(r, op), op->noperands, v, (int)r->out.n, r->out.v), op);
     return true;
 }

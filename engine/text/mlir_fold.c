@@ -52,7 +52,7 @@ static void become(struct mlir *r, struct mop *op, enum op_kind kind, const char
 {
     op->hlo = (uint16_t)kind;
     uint32_t kept = 0;
-    struct mattr *attrs = ARENA_ARRAY(&r->tmp, struct mattr, op->nattrs + 1);
+    struct mattr *attrs = mlir_op_alloc(r, op->nattrs + 1, sizeof *attrs);
     for (uint32_t i = 0; i < op->nattrs; i++)
         if (memchr(op->attrs[i].key, '.', op->attrs[i].klen)) /* shardings and the like */
             attrs[kept++] = op->attrs[i];
@@ -70,7 +70,8 @@ static void become(struct mlir *r, struct mop *op, enum op_kind kind, const char
 
 static void set_operand(struct mlir *r, struct mop *op, uint32_t v)
 {
-    op->operands = ARENA_ARRAY(&r->tmp, uint32_t, 1);
+    if (!op->noperands) /* an iota */
+        op->operands = mlir_op_alloc(r, 1, sizeof *op->operands);
     op->operands[0] = v;
     op->noperands = 1;
 }

@@ -83,7 +83,7 @@ static bool nested_func(struct mlir *r, const struct mop *op)
     return false;
 }
 
-static bool func_args(struct mlir *r, struct mfunc *fn, struct mregion *g)
+static bool func_args(struct mlir *r, struct arena *tmp, struct mfunc *fn, struct mregion *g)
 {
     VEC(struct mattr) attrs = { 0 };
     VEC(const char *) locs = { 0 };
@@ -114,21 +114,21 @@ static bool func_args(struct mlir *r, struct mfunc *fn, struct mregion *g)
                 return false;
             if (!mlir_loc(r, &loc, &nloc))
                 return false;
-            vec_push(&r->tmp, &attrs, a);
-            vec_push(&r->tmp, &locs, loc);
-            vec_push(&r->tmp, &nlocs, nloc);
+            vec_push(tmp, &attrs, a);
+            vec_push(tmp, &locs, loc);
+            vec_push(tmp, &nlocs, nloc);
         } while (mtake(r, ','));
         if (!mwant(r, ')', "',' or ')' behind an argument"))
             return false;
     }
-    fn->arg_attrs = attrs.v;
-    fn->arg_locs = locs.v;
-    fn->arg_nlocs = nlocs.v;
+    fn->arg_attrs = arena_copy(&r->tmp, attrs.v, attrs.n, sizeof *attrs.v);
+    fn->arg_locs = arena_copy(&r->tmp, locs.v, locs.n, sizeof *locs.v);
+    fn->arg_nlocs = arena_copy(&r->tmp, nlocs.v, nlocs.n, sizeof *nlocs.v);
     fn->nargs = g->nargs;
     return true;
 }
 
-static bool func_results(struct mlir *r, struct mfunc *fn)
+static bool func_results(struct mlir *r, struct arena *tmp, struct mfunc *fn)
 {
     VEC(struct mattr) attrs = { 0 };
     VEC(shape_id) shapes = { 0 };
@@ -147,15 +147,15 @@ static bool func_results(struct mlir *r, struct mfunc *fn)
                     return false;
                 if (parens && !mlir_loc(r, &loc, &nloc))
                     return false;
-                vec_push(&r->tmp, &attrs, a);
-                vec_push(&r->tmp, &shapes, s);
+                vec_push(tmp, &attrs, a);
+                vec_push(tmp, &shapes, s);
             } while (parens && mtake(r, ','));
             if (parens && !mwant(r, ')', "',' or ')' behind a result"))
                 return false;
         }
     }
-    fn->res_attrs = attrs.v;
-    fn->results = shapes.v;
+    fn->res_attrs = arena_copy(&r->tmp, attrs.v, attrs.n, sizeof *attrs.v);
+    fn->results = arena_copy(&r->tmp, shapes.v, shapes.n, sizeof *shapes.v);
     fn->nresults = (uint32_t)shapes.n;
     return true;
 }
@@ -186,7 +186,11 @@ bool mop_pretty_func(struct mlir *r, struct mop *op)
     struct mregion *g = f->region;
     if (!mwant(r, '(', "'(' of the arguments"))
         return false;
-    if (!func_args(r, fn, g) || !func_results(r, fn))
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    bool ok = func_args(r, &tmp, fn, g) && func_results(r, &tmp, fn);
+    arena_close(&tmp);
+    if (!ok)
         return false;
     mskip(r);
     if (mtext(r->p, mword(r->p), "attributes")) {
@@ -202,7 +206,7 @@ bool mop_pretty_func(struct mlir *r, struct mop *op)
     }
     r->frames.n--; /* a declaration */
     r->current = NULL;
-    return mlir_loc(r, &op->loc, &op->nloc);
+    return mlir_op_loc(r, op);
 }
 
 /* @mesh = <["x"=2]> {..}; or = #alias */

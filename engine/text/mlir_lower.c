@@ -11,12 +11,12 @@
 
 typedef VEC(struct mop *) op_stack;
 
-static void mark(struct mlir *r, op_stack *stack, struct mop *op)
+static void mark(struct arena *tmp, op_stack *stack, struct mop *op)
 {
     if (!op || op->live)
         return;
     op->live = true;
-    vec_push(&r->tmp, stack, op);
+    vec_push(tmp, stack, op);
 }
 
 /* Members of a shard group shard each other, whether or not anything uses the call that says so. */
@@ -54,26 +54,29 @@ bool mlir_has_effect(const struct mop *op)
     return false;
 }
 
-static void mark_region(struct mlir *r, op_stack *stack, struct mregion *g)
+static void mark_region(struct arena *tmp, op_stack *stack, struct mregion *g)
 {
     g->live = true;
     for (struct mop *op = g->first; op; op = op->next)
         if (op->kind == M_RETURN || mlir_has_effect(op))
-            mark(r, stack, op);
+            mark(tmp, stack, op);
 }
 
 static void find_live(struct mlir *r, struct mregion *body)
 {
     op_stack stack = { 0 };
-    mark_region(r, &stack, body);
+    struct arena tmp = { 0 };
+    arena_open(&tmp);
+    mark_region(&tmp, &stack, body);
     while (stack.n) {
         struct mop *op = stack.v[--stack.n];
         for (uint32_t k = 0; k < op->noperands; k++)
-            mark(r, &stack, mdef(r, mval(r, mresolve(r, op->operands[k]))));
+            mark(&tmp, &stack, mdef(r, mval(r, mresolve(r, op->operands[k]))));
         for (uint32_t k = 0; k < op->nregions; k++)
             if (!op->regions[k]->into)
-                mark_region(r, &stack, op->regions[k]);
+                mark_region(&tmp, &stack, op->regions[k]);
     }
+    arena_close(&tmp);
 }
 
 /* ---- captured values --------------------------------------------------------------------------- */
@@ -192,14 +195,19 @@ static instr_id parameter(struct mlir *r, int64_t number, shape_id shape)
 static bool emit_ops(struct mlir *r, struct mregion *g)
 {
     bool ok = true;
+    uint32_t number = 0;
     for (struct mop *op = g->first, *next; op; op = next) {
         next = op->next;
         if (op->kind == M_RETURN)
             continue; /* still looked at */
         const char *at = op->at;
+        number++;
         if (!(op->live ? mlir_emit(r, op) : mlir_check(r, op)))
             ok = false;
         mlir_op_done(r, op);
+        mlir_pages_release(r, number); /* nothing before the entry */
+        if (r->scratch.bytes > SCRATCH_MOST)
+            arena_free(&r->scratch);
         if (r->nerrors >= 20)
             return false;
         if (!tick_poll(r->tick, "building", at - r->base, r->end - r->base)) {
@@ -370,6 +378,14 @@ static bool lower_region(struct mlir *r, struct mregion *g)
 
 /* ---- functions --------------------------------------------------------------------------------- */
 
+/* A sharding that the root's tuple gives, and no reshape in front of it: our printer's word. */
+static bool of_the_tuple(const struct mattr *a)
+{
+    struct mattr says;
+    return a->val && mdict_find(a->val, a->vlen, "gspmd.open", &says) && says.val &&
+           mtext(says.val, says.vlen, "\"result\"");
+}
+
 static bool entry_root(struct mlir *r, struct mfunc *f, instr_id *root)
 {
     const struct mop *ret = f->body->last;
@@ -384,7 +400,9 @@ static bool entry_root(struct mlir *r, struct mfunc *f, instr_id *root)
         const struct mattr *a = &f->res_attrs[k];
         if (!i.i || !mlir_dict_sharding(r, a->val, a->vlen, f->results[k], &s[k], &note, &to[k]))
             return false;
-        if (s[k].i) {
+        if (s[k].i && f->nresults > 1 && of_the_tuple(a)) {
+            any = true;
+        } else if (s[k].i) {
             any = true;
             i = memit(r, OP_RESHAPE, f->results[k], 1, &i, 0, NULL);
             instr_at(r->m, i)->sharding = s[k];
@@ -479,7 +497,11 @@ static bool lower_func(struct mlir *r, struct mfunc *f, bool entry)
     r->metadata = r->frontend = NULL;
     r->set_sharding.i = 0;
     f->body->comp = f->comp;
-    if (!parameters(r, f, entry) || !emit_ops(r, f->body))
+    if (!parameters(r, f, entry))
+        return false;
+    if (entry)
+        mlir_pages_plan(r, f);
+    if (!emit_ops(r, f->body))
         return false;
     /* A constant that the text itself does not use is shown all the same. */
     for (int64_t k = 0; k < f->nshown; k++)
@@ -658,12 +680,6 @@ static bool header(struct mlir *r, const struct mfunc *f)
 bool mlir_lower(struct mlir *r)
 {
     struct mfunc *f = find_entry(r);
-    if (!f && memmem(r->base, (size_t)(r->end - r->base), "vhlo.func", 9)) {
-        MFAIL(r, r->base, 1, "this is VHLO, the form in which StableHLO is stored, not StableHLO text");
-        diag_hint(r->d, "turn it into StableHLO: stablehlo-opt --vhlo-to-version=target=current "
-                        "--vhlo-legalize-to-stablehlo FILE");
-        return false;
-    }
     if (!f)
         return MFAIL(r, r->base, 1, "there is no function with a body in this text");
     if (!lower_from(r, f))

@@ -18,7 +18,7 @@ bool mnum_add_ints(struct mlir *r, const struct mop *op, enum attr_key k, const 
 
 void mnum_add_word(struct mlir *r, enum attr_key k, const char *word, uint32_t n)
 {
-    mnum_add(r, attr_ident(r->m, k, arena_strndup(&r->tmp, word, n)));
+    mnum_add(r, attr_ident(r->m, k, arena_strndup(&r->scratch, word, n)));
 }
 
 void mnum_add_bool(struct mlir *r, enum attr_key k, bool v)
@@ -89,7 +89,7 @@ static bool mnum_add_precision(struct mlir *r, const struct mop *op)
     if (!a || !a->val)
         return true;
     const char *p = a->val, *end = p + a->vlen;
-    struct str s = STR_IN(&r->m->arena);
+    struct str s = STR_IN(&r->scratch);
     bool odd = false;
     str_addc(&s, '{');
     while (p < end) {
@@ -251,7 +251,7 @@ static bool conv_numbers(struct mlir *r, const struct mop *op, struct conv_dims 
         struct mattr in = *a;
         if (p) {
             const char *q = memmem(p, (size_t)(a->val + a->vlen - p), "raw", 3);
-            char *copy = arena_strndup(&r->tmp, q + 2, (size_t)(a->val + a->vlen - q - 2));
+            char *copy = arena_strndup(&r->scratch, q + 2, (size_t)(a->val + a->vlen - q - 2));
             copy[0] = '<';
             in.val = copy;
             in.vlen = (uint32_t)strlen(copy);
@@ -387,7 +387,7 @@ bool mnum_add_groups(struct mlir *r, const struct mop *op)
         if (r->ints.v[i] < -1 || r->ints.v[i] > INT32_MAX)
             return MFAIL(r, a->val, a->vlen, "no such device: %" PRId64, r->ints.v[i]);
     }
-    bool *seen = full ? ARENA_ARRAY(&r->tmp, bool, count + 1) : NULL;
+    bool *seen = full ? ARENA_ARRAY(&r->scratch, bool, count + 1) : NULL;
     for (int64_t i = 0; full && i < count; i++) {
         full = !seen[r->ints.v[i]];
         seen[r->ints.v[i]] = true;

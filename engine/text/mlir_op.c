@@ -88,6 +88,20 @@ bool mlir_loc(struct mlir *r, const char **text, uint32_t *len)
     return mskip_group(r, text, len);
 }
 
+/* One that is there; what was read before stays where there is none. */
+bool mlir_op_loc(struct mlir *r, struct mop *op)
+{
+    const char *loc;
+    uint32_t n;
+    if (!mlir_loc(r, &loc, &n))
+        return false;
+    if (loc) {
+        op->loc = (uint32_t)(loc - r->base);
+        op->nloc = n;
+    }
+    return true;
+}
+
 /* ---- operands ---------------------------------------------------------------------------------- */
 
 bool mop_use(struct mlir *r)
@@ -269,14 +283,8 @@ bool mlir_op_tail(struct mlir *r, struct mop *op, const struct mframe *f)
         if (!mop_define_results(r, op, r->shapes.n, r->shapes.v))
             return false;
     }
-    const char *loc;
-    uint32_t nloc;
-    if (!mlir_loc(r, &loc, &nloc))
+    if (!mlir_op_loc(r, op))
         return false;
-    if (loc) {
-        op->loc = loc;
-        op->nloc = nloc;
-    }
     if (f->form == FRAME_FUNC || f->form == FRAME_MODULE || op->kind == M_FUNC || op->kind == M_MODULE)
         return true;
     return finish(r, op);
@@ -308,6 +316,13 @@ static bool read_name(struct mlir *r, struct mop *op, bool *quoted)
         return true;
     }
     op->kind = M_UNKNOWN;
+    if (op->nname > 9 && memcmp(op->name, "vhlo.func", 9) == 0) {
+        MFAIL(r, op->name, op->nname, "this is VHLO, the form in which StableHLO is stored, not StableHLO text");
+        diag_hint(r->d, "turn it into StableHLO: stablehlo-opt --vhlo-to-version=target=current "
+                        "--vhlo-legalize-to-stablehlo FILE");
+        r->stop = true;
+        return false;
+    }
     if (memchr(op->name, '.', op->nname) == NULL && !*quoted)
         return MFAIL(r, op->name, op->nname, "no such operation: '%.*s'", (int)op->nname, op->name);
     if (op->nname > 10 && memcmp(op->name, "stablehlo.", 10) == 0) {
@@ -365,7 +380,7 @@ bool mlir_op(struct mlir *r)
             return false;
         if (region)
             return true;
-        if (!mlir_loc(r, &op->loc, &op->nloc))
+        if (!mlir_op_loc(r, op))
             return false;
         return finish(r, op);
     } else if (op->kind == M_MESH) {
@@ -401,7 +416,7 @@ bool mlir_op(struct mlir *r)
     } else if (r->nresults) {
         return mexpected(r, "':' and the types");
     }
-    if (!mlir_loc(r, &op->loc, &op->nloc))
+    if (!mlir_op_loc(r, op))
         return false;
     if (!finish(r, op))
         return false;

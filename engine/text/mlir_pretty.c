@@ -92,7 +92,7 @@ bool mop_pretty_reduce(struct mlir *r, struct mop *op, bool *region)
             g->arg0 = v;
         g->nargs++;
     }
-    if (!mlir_loc(r, &op->loc, &op->nloc))
+    if (!mlir_op_loc(r, op))
         return false;
     return mwant(r, '{', "'{' of the reducer");
 }

@@ -622,6 +622,19 @@ static void put_open(struct mprint *p, const bool *to, int64_t n, int64_t k)
         mp_say(p, ", gspmd.open = true");
 }
 
+/* The same of a result. "result": the tuple alone says the sharding, no reshape in front of it does, so that
+ * the value is free to take another one. */
+static void put_open_result(struct mprint *p, int64_t j)
+{
+    const struct module *m = p->m;
+    const struct instr *root = instr_at(m, comp_at(m, m->entry)->root);
+    bool open = m->nto_output > 0 && m->to_output[min_i64(j, m->nto_output - 1)];
+    if (open && root->op == OP_TUPLE && j < root->noperands && !p->result[root->operands[j].i])
+        mp_say(p, ", gspmd.open = \"result\"");
+    else
+        put_open(p, m->to_output, m->nto_output, j);
+}
+
 /* What the reshape that gives result j its sharding says besides. */
 static void put_result_frontend(struct mprint *p, int64_t j)
 {
@@ -700,7 +713,7 @@ static void put_func(struct mprint *p, comp_id c)
         if (h.i) {
             mp_say(p, " {");
             mp_sharding(p, k->root, h, false);
-            put_open(p, p->m->to_output, p->m->nto_output, j);
+            put_open_result(p, j);
             put_result_frontend(p, j);
             mp_say(p, "}");
         }

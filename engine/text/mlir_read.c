@@ -149,7 +149,7 @@ const struct malias *mlir_alias(const struct mlir *r, const char *name, size_t n
 
 uint32_t mlir_value_new(struct mlir *r, struct mop *def, struct mregion *region, shape_id shape)
 {
-    uint32_t v = paged_add(&r->vals);
+    uint32_t v = mlir_page_add(r);
     struct mval *x = mval(r, v);
     mset_def(r, v, def);
     x->region = region ? region->id : 0;
@@ -726,8 +726,9 @@ static bool read_into(struct module *m, struct mheld *held, struct tick *tick, s
     r->base = r->p = r->src->text;
     r->end = r->base + r->src->len;
     arena_open(&r->tmp);
+    arena_open(&r->scratch);
     arena_open(&r->val_arena);
-    paged_init(&r->vals, &r->val_arena, sizeof(struct mval));
+    (void)mlir_page_add(r); /* none */
     r->share.arena = &m->arena;
     vec_push(&r->tmp, &r->regions, NULL);
     map_init(&r->func_by_name, &r->tmp);
@@ -742,6 +743,7 @@ static bool read_into(struct module *m, struct mheld *held, struct tick *tick, s
     forget_names(r);
     ok = ok && mlir_lower(r);
     arena_close(&r->val_arena);
+    arena_close(&r->scratch);
     arena_close(&r->tmp);
     arena_close(&hold);
     return ok;

@@ -110,8 +110,8 @@ static bool per_value(struct mlir *r, const struct mattr *a, shape_id shape, sha
         return MFAIL(r, a->key, a->klen, "expected a sharding");
     bool list = memmem(p, (size_t)(end - p), "per_value", 9) != NULL || *p == '[';
     int64_t n = s->kind == SHAPE_TUPLE ? s->nelems : 1, said = 0;
-    sharding_id *leaves = ARENA_ARRAY(&r->tmp, sharding_id, n + 1);
-    struct sdy *read = ARENA_ARRAY(&r->tmp, struct sdy, n + 1);
+    sharding_id *leaves = ARENA_ARRAY(&r->scratch, sharding_id, n + 1);
+    struct sdy *read = ARENA_ARRAY(&r->scratch, struct sdy, n + 1);
     for (int64_t k = 0; k < n; k++) {
         const char *stop = end;
         const char *q = list ? msdy_element(p, end, k, &stop) : p;
@@ -143,8 +143,9 @@ bool mlir_op_sharding(struct mlir *r, const struct mop *op, shape_id shape, shar
                       const struct sharding_note **note)
 {
     const struct mattr *a = mattr(op, "mhlo.sharding");
-    *note = op->raw ? op->raw->note : NULL;
-    *out = op->raw ? op->raw->sharding : (sharding_id){ 0 };
+    bool made = op->kind == M_RAW;
+    *note = made ? op->raw->note : NULL;
+    *out = made ? op->raw->sharding : (sharding_id){ 0 };
     r->remark = NULL;
     if (out->i)
         return true;
@@ -166,7 +167,8 @@ bool mlir_dict_sharding(struct mlir *r, const char *text, uint32_t len, shape_id
         return true;
     if (mdict_find(text, len, "mhlo.sharding", &a)) {
         struct mattr says;
-        *open = mdict_find(text, len, "gspmd.open", &says) && says.val && mtext(says.val, says.vlen, "true");
+        *open = mdict_find(text, len, "gspmd.open", &says) && says.val &&
+                (mtext(says.val, says.vlen, "true") || mtext(says.val, says.vlen, "\"result\""));
         return parse_string(r, &a, shape, out, note);
     }
     if (!mdict_find(text, len, "sdy.sharding", &a))

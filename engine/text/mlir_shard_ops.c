@@ -212,65 +212,65 @@ static bool border(struct mlir *r, const struct mop *op, const struct mattr *lis
     return true;
 }
 
-static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, const struct mop *ret)
+/* Value v goes across border k of a manual computation and is of this shape behind it: put in front of
+ * `before` in block. */
+static bool cross(struct mlir *r, struct mop *op, bool enters, uint32_t k, struct mregion *block, struct mop *before,
+                  uint32_t v, shape_id shape, uint32_t *out)
 {
-    const struct mattr *in = mattr(op, "in_shardings"), *out = mattr(op, "out_shardings");
-    for (uint32_t k = 0; k < op->noperands; k++) {
-        sharding_id full, local;
-        const char *config;
-        struct mattr *said;
-        uint32_t v = op->operands[k];
-        shape_id shape = mval(r, g->arg0 + k)->shape;
-        const struct shape *s = shape_get(r->c, shape);
-        if (s->kind != SHAPE_ARRAY) {
-            mset_alias(r, g->arg0 + k, v);
-            continue;
-        }
-        if (!border(r, op, in, k, mval(r, v)->shape, shape, &full, &local, &config, &said))
-            return false;
-        struct mop *first = g->first; /* in front of the body, which is inlined afterwards */
-        struct mop *a = call_op(r, g, first, op, "Sharding", v, mval(r, v)->shape, full, config, said);
-        struct mop *b = call_op(r, g, first, op, "SPMDFullToShardShape", a->result, shape, local, config, NULL);
-        mset_alias(r, g->arg0 + k, b->result);
-    }
-    inline_region(g, op);
-    for (uint32_t k = 0; k < op->nresults; k++) {
-        sharding_id full, local;
-        const char *config;
-        struct mattr *said;
-        uint32_t v = ret->operands[k];
-        shape_id shape = mval(r, op->result + k)->shape;
-        const struct shape *s = shape_get(r->c, shape);
-        if (s->kind != SHAPE_ARRAY) {
-            mreplace(r, op, k, v);
-            continue;
-        }
-        if (!border(r, op, out, k, shape, mval(r, v)->shape, &full, &local, &config, &said))
-            return false;
-        struct mop *a = call_op(r, op->block, op, op, "Sharding", v, mval(r, v)->shape, local, config, NULL);
-        struct mop *b = call_op(r, op->block, op, op, "SPMDShardToFullShape", a->result, shape, full, config, said);
-        mreplace(r, op, k, b->result);
-    }
+    sharding_id full, local;
+    const char *config;
+    struct mattr *said;
+    shape_id is = mval(r, v)->shape;
+    *out = v;
+    if (shape_get(r->c, shape)->kind != SHAPE_ARRAY)
+        return true;
+    if (!border(r, op, mattr(op, enters ? "in_shardings" : "out_shardings"), k, enters ? is : shape, enters ? shape : is,
+                &full, &local, &config, &said))
+        return false;
+    v = call_op(r, block, before, op, "Sharding", v, is, enters ? full : local, config, enters ? said : NULL)->result;
+    *out = call_op(r, block, before, op, enters ? "SPMDFullToShardShape" : "SPMDShardToFullShape", v, shape,
+                   enters ? local : full, config, enters ? NULL : said)->result;
     return true;
 }
 
-static bool plain_borders(struct mlir *r, struct mop *op, struct mregion *g, const struct mop *ret)
+static bool manual_borders(struct mlir *r, struct mop *op, struct mregion *g, const struct mop *ret)
 {
-    const struct mattr *in = mattr(op, "in_shardings"), *out = mattr(op, "out_shardings");
-    for (uint32_t k = 0; k < op->noperands; k++) {
-        const char *stop;
-        const char *p = in && in->val ? msdy_element(in->val, in->val + in->vlen, k, &stop) : NULL;
-        uint32_t v = op->operands[k];
-        if (p && op->kind == M_NAMED && !constrain(r, op, p, stop, v, &v))
+    uint32_t v;
+    for (uint32_t k = 0; k < op->noperands; k++) { /* in front of the body, which is inlined afterwards */
+        if (!cross(r, op, true, k, g, g->first, op->operands[k], mval(r, g->arg0 + k)->shape, &v))
             return false;
         mset_alias(r, g->arg0 + k, v);
     }
     inline_region(g, op);
     for (uint32_t k = 0; k < op->nresults; k++) {
-        const char *stop;
-        const char *p = out && out->val ? msdy_element(out->val, out->val + out->vlen, k, &stop) : NULL;
-        uint32_t v = ret->operands[k];
-        if (p && op->kind == M_NAMED && !constrain(r, op, p, stop, v, &v))
+        if (!cross(r, op, false, k, op->block, op, ret->operands[k], mval(r, op->result + k)->shape, &v))
+            return false;
+        mreplace(r, op, k, v);
+    }
+    return true;
+}
+
+/* Named computations constrain what goes in and comes out. */
+static bool constrain_nth(struct mlir *r, struct mop *op, const char *key, uint32_t k, uint32_t v, uint32_t *out)
+{
+    const struct mattr *a = op->kind == M_NAMED ? mattr(op, key) : NULL;
+    const char *stop;
+    const char *p = a && a->val ? msdy_element(a->val, a->val + a->vlen, k, &stop) : NULL;
+    *out = v;
+    return !p || constrain(r, op, p, stop, v, out);
+}
+
+static bool plain_borders(struct mlir *r, struct mop *op, struct mregion *g, const struct mop *ret)
+{
+    uint32_t v;
+    for (uint32_t k = 0; k < op->noperands; k++) {
+        if (!constrain_nth(r, op, "in_shardings", k, op->operands[k], &v))
+            return false;
+        mset_alias(r, g->arg0 + k, v);
+    }
+    inline_region(g, op);
+    for (uint32_t k = 0; k < op->nresults; k++) {
+        if (!constrain_nth(r, op, "out_shardings", k, ret->operands[k], &v))
             return false;
         mreplace(r, op, k, v);
     }
@@ -290,7 +290,7 @@ static bool shardings_count(struct mlir *r, struct mop *op, const char *key, uin
 }
 
 /* manual_axes={"x"}: each an axis of some mesh. */
-static bool manual_axes_known(struct mlir *r, struct mop *op, const struct mattr *m)
+static bool manual_axes_known(struct mlir *r, const struct mattr *m)
 {
     const char *p = m->val, *end = p + m->vlen;
     while (p && (p = memchr(p, '"', (size_t)(end - p)))) {
@@ -322,7 +322,7 @@ bool mlir_sdy_region(struct mlir *r, struct mop *op)
     bool manual = op->kind == M_MANUAL && axes && axes->val && memchr(axes->val, '"', axes->vlen);
     if (op->kind == M_MANUAL && (!shardings_count(r, op, "in_shardings", op->noperands) ||
                                  !shardings_count(r, op, "out_shardings", op->nresults) ||
-                                 (manual && !manual_axes_known(r, op, axes))))
+                                 (manual && !manual_axes_known(r, axes))))
         return false;
     bool ok = manual ? manual_borders(r, op, g, ret) : plain_borders(r, op, g, ret);
     unlink_op(r, op);

@@ -28,6 +28,20 @@ const struct opname *mlir_find_opname(const struct mlir *r, const char *p, size_
     return NULL;
 }
 
+/* stablehlo.NAME and mhlo.NAME */
+static void put_both(struct mlir *r, const char *name, enum mkind kind, enum op_kind hlo)
+{
+    static const char *const dialects[] = { "stablehlo.", "mhlo." };
+    size_t n = strlen(name);
+    for (size_t i = 0; i < COUNTOF(dialects); i++) {
+        size_t k = strlen(dialects[i]);
+        char *text = arena_piece(&r->tmp, k + n + 1, 1);
+        memcpy(text, dialects[i], k);
+        memcpy(text + k, name, n);
+        put_opname(r, text, kind, hlo);
+    }
+}
+
 void mlir_fill_opnames(struct mlir *r)
 {
     static const struct {
@@ -42,8 +56,7 @@ void mlir_fill_opnames(struct mlir *r)
         enum op_kind op = (enum op_kind)ops[i].op;
         if (!ops[i].name[0] || op == OP_CONSTANT || op == OP_CUSTOM_CALL)
             continue;
-        put_opname(r, arena_printf(&r->tmp, "stablehlo.%s", ops[i].name), M_HLO, op);
-        put_opname(r, arena_printf(&r->tmp, "mhlo.%s", ops[i].name), M_HLO, op);
+        put_both(r, ops[i].name, M_HLO, op);
     }
     static const struct {
         const char *name;
@@ -61,12 +74,8 @@ void mlir_fill_opnames(struct mlir *r)
         { "dynamic_pad", M_CHLO, OP_PAD }, { "real_dynamic_slice", M_CHLO, OP_SLICE },
         { "cross-replica-sum", M_CHLO, OP_ALL_REDUCE },
     };
-    for (size_t i = 0; i < COUNTOF(more); i++) {
-        put_opname(r, arena_printf(&r->tmp, "stablehlo.%s", more[i].name), (enum mkind)more[i].kind,
-                   (enum op_kind)more[i].hlo);
-        put_opname(r, arena_printf(&r->tmp, "mhlo.%s", more[i].name), (enum mkind)more[i].kind,
-                   (enum op_kind)more[i].hlo);
-    }
+    for (size_t i = 0; i < COUNTOF(more); i++)
+        put_both(r, more[i].name, (enum mkind)more[i].kind, (enum op_kind)more[i].hlo);
     static const struct {
         const char *name;
         uint8_t kind;
@@ -180,6 +189,9 @@ static bool tensor_type(struct mlir *r, const char *p, const char *end, shape_id
             n++;
         if (n > 1)
             return MFAIL(r, p, n, "a size cannot be negative: %.*s", (int)n, p);
+        if (e - p == 3 && memcmp(p + 1, "i1", 2) == 0)
+            return MFAIL(r, p, 3, "integers of one bit with a sign or without (%.3s) are not supported: i1 is the one "
+                         "type of one bit here", p);
         if (memmem(p, (size_t)(end - p), "quant", 5))
             return MFAIL(r, p, (size_t)(e - p), "quantised element types have no counterpart in HLO");
         while (e > p && (e[-1] == '\n' || e[-1] == '\r'))

@@ -29,25 +29,40 @@ struct attr mattr_ints(struct mlir *r, enum attr_key k, int n, const int64_t *v)
     return a;
 }
 
-/* Whether an instruction of this computation has the name; else i has it from now on. */
-static bool name_taken(struct mlir *r, name_id id, instr_id i)
+static void mark_names(struct mlir *r, comp_id c, bool taken)
 {
-    if (id.i >= r->nnamed) {
+    const struct computation *k = c.i ? comp_at(r->m, c) : NULL;
+    for (uint32_t i = k ? k->first.i : 0; i && i <= k->last.i; i++) {
+        const struct instr *in = instr_at(r->m, (instr_id){ i });
+        if (in->comp.i != c.i || in->name.i / 8 >= r->nnamed)
+            continue;
+        uint8_t bit = (uint8_t)(1u << in->name.i % 8);
+        r->named[in->name.i / 8] = (uint8_t)(taken ? r->named[in->name.i / 8] | bit : r->named[in->name.i / 8] & ~bit);
+    }
+}
+
+/* Whether an instruction of this computation has the name; from now on one has. */
+static bool name_taken(struct mlir *r, name_id id)
+{
+    if (id.i / 8 >= r->nnamed) {
         uint32_t n = r->nnamed ? r->nnamed : 1024;
-        while (n <= id.i)
+        while (n <= id.i / 8)
             n *= 2;
-        uint32_t *v = ARENA_ARRAY(&r->tmp, uint32_t, n);
+        uint8_t *v = ARENA_ARRAY(&r->tmp, uint8_t, n);
         if (r->nnamed)
-            memcpy(v, r->named, r->nnamed * sizeof *v);
-        arena_give_back(&r->tmp, r->named, r->nnamed, sizeof *v);
+            memcpy(v, r->named, r->nnamed);
         r->named = v;
         r->nnamed = n;
     }
-    instr_id before = { r->named[id.i] };
-    if (before.i && instr_at(r->m, before)->comp.i == r->comp.i)
-        return true;
-    r->named[id.i] = i.i;
-    return false;
+    if (r->named_comp.i != r->comp.i) {
+        mark_names(r, r->named_comp, false);
+        mark_names(r, r->comp, true);
+        r->named_comp = r->comp;
+    }
+    uint8_t *at = &r->named[id.i / 8], bit = (uint8_t)(1u << id.i % 8);
+    bool taken = *at & bit;
+    *at |= bit;
+    return taken;
 }
 
 /* What `%5` of a dot is called: dot.5; `%arg0`, `%cst_1` keep their names. Two of one name in a
@@ -67,7 +82,7 @@ void memit_name(struct mlir *r, instr_id i, enum op_kind op, const char *name, u
     for (uint32_t k = 0; k < n; k++)
         s[len++] = (mis(name[k], MC_WORD) && name[k] != '$') || name[k] == '-' ? name[k] : '_';
     name_id id = name_put(r->c, s, len);
-    if (!name_taken(r, id, i))
+    if (!name_taken(r, id))
         in->name = id;
 }
 
@@ -225,7 +240,7 @@ shape_id memit_result_shape(struct mlir *r, const struct mop *op)
 {
     if (op->nresults == 1)
         return mval(r, op->result)->shape;
-    shape_id *v = ARENA_ARRAY(&r->tmp, shape_id, op->nresults + 1);
+    shape_id *v = ARENA_ARRAY(&r->scratch, shape_id, op->nresults + 1);
     for (uint32_t k = 0; k < op->nresults; k++)
         v[k] = mval(r, op->result + k)->shape;
     return shape_tuple(r->c, op->nresults, v);

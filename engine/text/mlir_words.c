@@ -102,7 +102,7 @@ bool mnum_add_compare(struct mlir *r, const struct mop *op)
 bool mnum_add_slice(struct mlir *r, struct mop *op)
 {
     const struct shape *s = mshape(r, op->operands[0]);
-    int64_t *v = ARENA_ARRAY(&r->m->arena, int64_t, 3 * s->rank + 3);
+    int64_t *v = ARENA_ARRAY(&r->scratch, int64_t, 3 * s->rank + 3);
     const struct mattr *a = mattr(op, "[");
     if (a) { /* [0:1, 2:8:2] */
         const char *p = a->val + 1, *end = a->val + a->vlen;
@@ -140,7 +140,7 @@ bool mnum_add_slice(struct mlir *r, struct mop *op)
 bool mnum_add_padding(struct mlir *r, struct mop *op)
 {
     const struct shape *s = mshape(r, op->operands[0]);
-    int64_t *v = ARENA_ARRAY(&r->m->arena, int64_t, 3 * s->rank + 3);
+    int64_t *v = ARENA_ARRAY(&r->scratch, int64_t, 3 * s->rank + 3);
     static const char *const keys[3][2] = { { "low", "edge_padding_low" }, { "high", "edge_padding_high" },
                                             { "interior", "interior_padding" } };
     for (int k = 0; k < 3; k++) {
@@ -165,7 +165,7 @@ bool mnum_add_enum(struct mlir *r, const struct mop *op, enum attr_key k, const 
     menum(mattr2(op, key, other), &word, &n);
     if (!n)
         return MFAIL(r, op->at, op->nat, "expected %s = ...", key);
-    char *text = arena_printf(&r->tmp, "%s%.*s", prefix, (int)n, word);
+    char *text = arena_printf(&r->scratch, "%s%.*s", prefix, (int)n, word);
     mnum_add(r, attr_ident(r->m, k, text));
     return true;
 }

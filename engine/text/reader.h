@@ -20,7 +20,7 @@
 #include "text/share.h"
 #include "text/text.h"
 
-enum { SHAPE_CACHE = 2048, VALUE_CACHE = 1024, RECENT = 8192, OP_SLOTS = 512, KEY_SLOTS = 512 };
+enum { SHAPE_CACHE = 2048, VALUE_CACHE = 512, RECENT = 4096, OP_SLOTS = 512, KEY_SLOTS = 512 };
 
 /* A piece of the text that was read before, with what it meant. */
 struct cached {

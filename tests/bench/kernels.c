@@ -136,7 +136,7 @@ int main(void)
     bandwidth("negate f32", 2 * bytes, per_turn("", "f32[4194304]", "r = f32[4194304] negate(x)", 1, 1), memory);
     bandwidth("maximum s32", 3 * bytes, per_turn("", "s32[4194304]", "r = s32[4194304] maximum(x, y)", 1, 1), memory);
     bandwidth("multiply bf16", 1.5 * bytes, per_turn("", "bf16[4194304]", "r = bf16[4194304] multiply(x, y)", 1, 1), memory);
-    bandwidth("exponential f32", 2 * bytes, per_turn("", "f32[4194304]", "r = f32[4194304] exponential(x)", 1, 1), memory);
+    bandwidth("exponential f32", 2 * bytes, per_turn("", "f32[4194304]", "r = f32[4194304] exponential(y)", 1, 1), memory);
     bandwidth("tanh f32", 2 * bytes, per_turn("", "f32[4194304]", "r = f32[4194304] tanh(x)", 1, 1), memory);
     bandwidth("transpose f32[2048,2048]", 2 * bytes,
               per_turn("", "f32[2048,2048]", "r = f32[2048,2048] transpose(x), dimensions={1,0}", 1, 1), memory);

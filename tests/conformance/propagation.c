@@ -157,7 +157,8 @@ static void check_expectation(struct one_case *c, const cJSON *e)
 
 static void check_metadata(struct one_case *c, instr_id i, const cJSON *want)
 {
-    const struct sharding_note *note = c->result->notes_out ? c->result->notes_out[i.i] : NULL;
+    struct sharding_note *const *notes = prop_notes(c->result, &c->arena);
+    const struct sharding_note *note = notes ? notes[i.i] : NULL;
     int n = note && note->leaves ? note->leaves[0].nmeta : 0;
     if (n != cJSON_GetArraySize(want)) {
         add_reason(&c->why, "metadata: got %d records, expected %d", n, cJSON_GetArraySize(want));

@@ -84,6 +84,9 @@ check "init file" status 0 "$gspmd" -c hello
 check "... read" says "from the init file"
 check "-n reads none" status 2 "$gspmd" -n -c hello
 check "log" status 0 "$gspmd" -n -c "log $tmp/log; mesh x=2; shard w1 [_,x]; comms" models/mlp.json
+"$gspmd" -n -c "mesh x=2; shard w1 [_,x]; log $tmp/late; shard x [_,_]; log off" models/mlp.json >/dev/null 2>&1
+check "a log begins with what was there" grep -q '^shard w1 \[_,x\]$' "$tmp/late"
+check "... and runs" status 0 "$gspmd" -n -f "$tmp/late"
 check "... replays" status 0 "$gspmd" -n -f "$tmp/log"
 check "... to the same" says "w1: [_,x]"
 

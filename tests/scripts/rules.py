@@ -21,10 +21,7 @@ FIRED, DECISIVE = 30, 5
 
 # Why a rule cannot be decisive as often, or fire at all.
 EXPLAINED = {
-    "P-84 barrier": "no front end makes shard barriers",
-    "P-86 cse only": "an option of XLA's own tests alone",
     "P-123 backward rng": "an rng's operands are scalars, its result is not",
-    "P-123 backward call": "calls are inlined first (prepare); only the corpus has them in place",
     "no better than this element's (P-35)": "asked of variadic reductions and scatters with manual or several inputs, which are rare",
     "does not refine both sides of the conversion (P-137)": "only visits that wrote are asked again, and these fail as a rule with the whole visit",
     "lies on one device, which does not spread (P-32 2)": "only visits that wrote are asked again, and this one writes nothing",
@@ -48,7 +45,10 @@ def modules(shared, count):
         if "after_spmd" not in path.name and ".sdy." not in path.name and path.suffix in (".hlo", ".gz"):
             yield path.name, path, []
     for seed in range(count * 3 // 2):
-        yield f"special {seed}", special(random.Random(seed)), ["set prepare=off"] if seed % 3 == 2 else []
+        commands = ["set prepare=off"] if seed % 3 == 2 else []
+        if seed % 40 == 7:
+            commands.append("set cse_prevention_only=true")
+        yield f"special {seed}", special(random.Random(seed)), commands
     sys.path.insert(0, str(shared / "oracle"))
     try:
         import generate
@@ -69,7 +69,7 @@ MANUAL = "{devices=[1,1,2,4]<=[8] last_tile_dims={manual, replicated}}"
 
 def special(rnd):
     """What front ends say besides plain annotations: open dimensions, manual regions, shard groups, unknown
-    shardings, random generators, collectives, calls without a rule."""
+    shardings, random generators, collectives, calls, shard barriers, calls without a rule."""
     lines, values, count = [], [], [0]
 
     def add(shape, text, keep=True):
@@ -90,7 +90,7 @@ def special(rnd):
     parameters = len(values)
     for _ in range(rnd.randint(4, 16)):
         a, b = rnd.choice(values), rnd.choice(values[-3:])
-        kind = rnd.randrange(17)
+        kind = rnd.randrange(19)
         dims = rnd.choice([(0,), (1,), (0, 1), ()])
         if kind == 0:
             add(full, call(full, a, "Sharding", rnd.choice(SPLIT), dims))
@@ -136,6 +136,13 @@ def special(rnd):
             one = add("f32[]", "constant(0), sharding={replicated}", False)
             two = add("f32[]", "constant(1)", False)
             add(full, f"rng({one}, {two}), distribution=rng_uniform")
+        elif kind == 17:
+            target = rnd.choice(("ShardBarrierFrom", "ShardBarrierTo"))
+            one = add(full, f"negate({a})", False)
+            add(full, f'custom-call({one}), custom_call_target="{target}", sharding={{unknown shard_{rnd.choice(("as", "like"))} '
+                f'{rnd.randrange(2)}}}, custom_call_has_side_effect=true')
+        elif kind == 18:
+            add(full, f"call({a}, {b}), to_apply=twice")
         elif kind == 16:
             add(full, f"cholesky({a}), lower=true, sharding={rnd.choice(SPLIT)}")
         elif kind == 12:
@@ -148,7 +155,8 @@ def special(rnd):
     flags = [rnd.choice(("true", "false")) for _ in range(2)]
     return ("HloModule special, num_partitions=8, allow_spmd_sharding_propagation_to_output={%s}, "
             "allow_spmd_sharding_propagation_to_parameters={%s}\n\nsum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
-            "  ROOT r = f32[] add(a, b)\n}\n\nENTRY main {\n%s\n%s\n}\n" % (*flags, "\n".join(lines), root))
+            "  ROOT r = f32[] add(a, b)\n}\n\ntwice {\n  c = f32[8,8] parameter(0)\n  d = f32[8,8] parameter(1)\n"
+            "  ROOT s = f32[8,8] multiply(c, d)\n}\n\nENTRY main {\n%s\n%s\n}\n" % (*flags, "\n".join(lines), root))
 
 
 def with_flags(text, rnd):

@@ -108,6 +108,20 @@ to_the_end() {
 }
 check "the other half, and no journal after quit" to_the_end
 
+# A session that only looked at a module leaves nothing to bring back.
+only_loaded() {
+    tm new-session -d -x 100 -y 30 "exec $gspmd -n models/mlp.json" && at_prompt models/mlp.json || return 1
+    tm send-keys -l "info" && tm send-keys Enter && shown "opcodes" || return 1
+    kill -9 "$(tm display-message -p '#{pane_pid}')"
+    n=0
+    while tm has-session 2>/dev/null && [ $n -lt 100 ]; do
+        n=$((n + 1))
+        sleep 0.1
+    done
+    sleep 0.3
+    [ "$(find "$tmp/state/gspmd/journal" -type f 2>/dev/null | wc -l)" = 0 ]
+}
+
 # On a narrow terminal lines are broken between words, not where the screen ends: tmux joins the latter
 # again, so that a line longer than the screen is one that the shell left too long.
 # Each command is typed at a prompt that waits: what is typed ahead the terminal itself would echo into lines.
@@ -120,6 +134,7 @@ at_prompt() { # a line that must have been shown
         sleep 0.1
     done
 }
+check "no journal of a session without edits" only_loaded
 narrow() {
     tm new-session -d -x 64 -y 50 "exec $gspmd -n models/mlp.json" && at_prompt models/mlp.json || return 1
     tm set-option -g history-limit 2000

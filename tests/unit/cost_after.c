@@ -199,7 +199,7 @@ static void other_options_start_from_scratch(void **state)
     struct ir *ir = ir_new();
     struct diag *d = diag_new();
     struct made one = make(ir, &x, d);
-    struct cost_options o = { .plain_matrix = true };
+    struct cost_options o = { .no_fusion = true };
     struct cost_plan *a = cost_plan_new(one.p->module, one.p, NULL, NULL, d), *b = cost_plan_after(a, one.p->module, one.p, &o, NULL, d),
                      *c = cost_plan_new(one.p->module, one.p, &o, NULL, d), *same = cost_plan_after(a, one.p->module, one.p, NULL, NULL, d);
     assert_int_equal(b->taken, 0);

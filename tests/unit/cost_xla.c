@@ -18,7 +18,7 @@
 
 struct row {
     char name[80];
-    double xla_flops, flops, matrix_flops;
+    double xla_flops, flops, matrix_flops, xla_matrix;
     int64_t xla_temp, temp, xla_arguments, arguments, xla_outputs, outputs, xla_aliased, aliased;
     bool small, bf16;
 };
@@ -151,6 +151,7 @@ static void one_dump(const char *folder, const char *name, const struct row *r)
         struct row *to = &dumps[ndumps++];
         *to = *r;
         to->flops = cost_flops(plan, true);
+        to->xla_matrix = cost_matrix_flops(plan, true);
         to->temp = memory->temporaries;
         memory_free(memory);
         cost_plan_free(plan);
@@ -294,24 +295,116 @@ static void temporaries_follow_xla(void **state)
     assert_true(mid <= 0.15);
 }
 
-/* Bars: given are 1 % of FLOPs, 0.95 and 15 % of temporaries. Here the programs are not the same (XLA's CPU
- * compiler goes on optimising: it converts 16-bit values, repeats what it fuses, expands running sums and random
- * numbers), so half of them within 1 % is what is asked; on the same program, below, all of them. That bar, and the
- * 10 % of scheduled temporaries, are ours, set when the figures were known. */
+/* Why the count of a program is more than 1 % from XLA's: what its compiler does that no rule of count_cpu.c and fuse_cpu.c says. */
+enum reason { REPEATED, BITS, LIBRARY, OLDER, MASKS, REASONS };
+static const char *const reasons[REASONS] = {
+    [REPEATED] = "elementwise work repeated in other kernels than ours, constants multiplied into one another",
+    [BITS] = "conversions of 16 and 8 bits: which of them meet and go away, which are moved out of loops or before gathers",
+    [LIBRARY] = "operations that XLA writes out or hands to a library (solvers, largest k, scatters, Philox, dots of scalars)",
+    [OLDER] = "the record is of an older XLA, whose partitioner all-reduces what is concatenated, or keeps twins of a collective",
+    [MASKS] = "comparisons and selections of halos, offsets and clamped indices that XLA's simplifier folds or makes",
+};
+
+static const struct {
+    const char *name;
+    enum reason reason;
+} far_off[] = {
+    { "adafactor_small", REPEATED },
+    { "beam_small", LIBRARY },
+    { "conflict_small", REPEATED },
+    { "conformer_grad_small", REPEATED },
+    { "conformer_scan_real", REPEATED },
+    { "contrastive_small", REPEATED },
+    { "conv_grads_small", LIBRARY },
+    { "dropout_rbg_small", LIBRARY },
+    { "elementwise_small", REPEATED },
+    { "embed_feature_train_small", MASKS },
+    { "embed_onehot_small", REPEATED },
+    { "embed_vocab_small", MASKS },
+    { "embed_vocab_train_small", MASKS },
+    { "gather_scatter_small", LIBRARY },
+    { "gpt_fsdp_train_small", REPEATED },
+    { "gpt_fwd_unrolled_small", REPEATED },
+    { "gpt_train_scan_small", REPEATED },
+    { "gpt_train_unrolled_small", REPEATED },
+    { "hsdp_small", REPEATED },
+    { "int8_dot_small", BITS },
+    { "linalg_small", LIBRARY },
+    { "llama70b_decode_real", BITS },
+    { "llama_decode_kvseq_small", MASKS },
+    { "llama_gqa2_small", MASKS },
+    { "lstm_small", MASKS },
+    { "mixed_train_small", BITS },
+    { "mlp_bf16_small", BITS },
+    { "moe_1d_grad_small", MASKS },
+    { "moe_1d_small", MASKS },
+    { "moe_2d_small", REPEATED },
+    { "moe_model_small", BITS },
+    { "moe_ragged_small", MASKS },
+    { "moe_sort_small", LIBRARY },
+    { "moe_table6_512", REPEATED },
+    { "outputs_only_small", OLDER },
+    { "paper_layer_attempt1_small", REPEATED },
+    { "paper_layer_attempt2_small", REPEATED },
+    { "paper_layer_final_grad_small", BITS },
+    { "paper_train_scan_small", BITS },
+    { "partial_grad_sync_small", REPEATED },
+    { "pipe_circular_small", MASKS },
+    { "pipe_closed_small", MASKS },
+    { "pipe_gpipe_grad_small", MASKS },
+    { "pipe_mlp_pad_small", MASKS },
+    { "pipe_mlp_roll_small", MASKS },
+    { "resnet_dp_train_small", REPEATED },
+    { "sampling_small", LIBRARY },
+    { "scalar_edge_small", LIBRARY },
+    { "shape_ops_small", OLDER },
+    { "sm_collectives_small", MASKS },
+    { "sm_mlp_megatron_small", REPEATED },
+    { "switch_axes_small", OLDER },
+    { "unet3d_train_small", LIBRARY },
+};
+
+static int reason_of(const char *name)
+{
+    for (size_t k = 0; k < sizeof far_off / sizeof *far_off; k++)
+        if (strcmp(far_off[k].name, name) == 0)
+            return (int)far_off[k].reason;
+    return -1;
+}
+
+/* Bars: given are 1 % of FLOPs, 0.95 and 15 % of temporaries. Here the programs are not the same (XLA's CPU compiler
+ * goes on optimising), so what is over 1 % is listed above by its reason, and nothing else may be; on the same program,
+ * below, all of them. Half of them within 0.6 %, and 80 of 137, and the 10 % of scheduled temporaries, are ours, set when the figures were known. */
 static void flops_follow_xla(void **state)
 {
     (void)state;
     if (nrows == 0)
         skip();
-    double error[400] = { 0 };
-    int close = 0;
+    double error[400] = { 0 }, worst[REASONS] = { 0 };
+    int close = 0, wrong = 0, by[REASONS] = { 0 };
     for (int k = 0; k < nrows; k++) {
         error[k] = fabs(off(rows[k].flops, rows[k].xla_flops));
-        close += error[k] <= 0.01;
+        bool far = error[k] > 0.01;
+        int r = reason_of(rows[k].name);
+        close += !far;
+        if (far != (r >= 0)) {
+            printf("%s: %+.2f%%, %s\n", rows[k].name, 100 * off(rows[k].flops, rows[k].xla_flops), far ? "and no reason is listed" : "and a reason is listed");
+            wrong++;
+        } else if (far) {
+            by[r]++;
+            worst[r] = fmax(worst[r], error[k]);
+            printf("  %-32s %+7.2f%%  %s\n", rows[k].name, 100 * off(rows[k].flops, rows[k].xla_flops), reasons[r]);
+        }
     }
+    for (int r = 0; r < REASONS; r++)
+        printf("%3d, at most %.0f%%: %s\n", by[r], 100 * worst[r], reasons[r]);
     double mid = median(error, nrows);
     printf("FLOPs of %d programs: %d within 1%%, median error %.2f%%\n", nrows, close, 100 * mid);
-    assert_true(mid <= 0.01);
+    assert_int_equal(wrong, 0);
+    if (nrows >= 100) {
+        assert_true(mid <= 0.006);
+        assert_true(close * 137 >= nrows * 80);
+    }
 }
 
 /* On the program that XLA itself optimised and scheduled nothing is left to guess but its layout. */
@@ -327,11 +420,14 @@ static void scheduled_dumps_agree(void **state)
         exact += dumps[k].flops == dumps[k].xla_flops;
         worst = fmax(worst, fabs(off(dumps[k].flops, dumps[k].xla_flops)));
     }
+    for (int k = 0; k < ndumps; k++) /* XLA's optimised program has the dots and convolutions of ours */
+        if (dumps[k].matrix_flops != dumps[k].xla_matrix)
+            fail_msg("%s: FLOPs of dots and convolutions %.0f, XLA's %.0f", dumps[k].name, dumps[k].matrix_flops, dumps[k].xla_matrix);
     double mid = median(error, ndumps);
-    printf("as XLA scheduled them: FLOPs of %d of %d exact, worst %.2f%% (bar 1%%), temporaries: median error %.1f%% (bar 10%%)\n",
+    printf("as XLA scheduled them: FLOPs of dots and convolutions all exact, of everything %d of %d, worst %.2f%% (bar 0.1%%), temporaries: median error %.1f%% (bar 10%%)\n",
            exact, ndumps, 100 * worst, 100 * mid);
     assert_true(exact * 5 >= ndumps * 4);
-    assert_true(worst <= 0.01);
+    assert_true(worst <= 0.001);
     assert_true(mid <= 0.10);
 }
 

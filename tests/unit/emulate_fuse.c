@@ -253,6 +253,38 @@ static void no_bit_depends_on_fusion(void **state)
     assert_true(saved > 300 * 5); /* there was something to fuse */
 }
 
+/* Chains of 16-bit floats keep f32 between their operations: every pattern of bits, NaN and infinities
+ * among them, comes out as if each operation had stored its result. */
+static void chains_of_halves_round_each_time(void **state)
+{
+    (void)state;
+    static const char *const halves[] = { "bf16", "f16" };
+    for (int k = 0; k < 2; k++) {
+        struct arena a = { 0 };
+        struct str s = STR_IN(&a);
+        const char *t = halves[k], *u = halves[1 - k];
+        str_addf(&s,
+                 "HloModule m\nENTRY e {\n i = u16[65536] parameter(0)\n one = u16[] constant(40503)\n"
+                 " o = u16[65536] broadcast(one), dimensions={}\n all = u16[65536] iota(), iota_dimension=0\n"
+                 " turn = u16[65536] multiply(all, o)\n w = u16[65536] xor(turn, i)\n"
+                 " x = %s[65536] bitcast-convert(all)\n y = %s[65536] bitcast-convert(w)\n"
+                 " k = %s[] constant(0.7)\n h = %s[65536] broadcast(k), dimensions={}\n"
+                 " a = %s[65536] multiply(x, h)\n b = %s[65536] add(a, y)\n c = %s[65536] maximum(b, x)\n"
+                 " d = %s[65536] subtract(c, y)\n e1 = %s[65536] abs(d)\n f = %s[65536] sqrt(e1)\n"
+                 " p = pred[65536] compare(f, x), direction=LT\n g = %s[65536] select(p, y, f)\n"
+                 " j = %s[65536] divide(g, b)\n l = %s[65536] clamp(h, j, c)\n q = f32[65536] convert(l)\n"
+                 " n = %s[65536] convert(q)\n r1 = %s[65536] convert(n)\n v = %s[65536] minimum(r1, l)\n"
+                 " ex = %s[65536] tanh(v)\n ng = %s[65536] negate(ex)\n cr = %s[65536] convert(ng)\n"
+                 " ROOT r = (%s[65536], %s[65536], %s[65536], f32[65536], %s[65536]) tuple(g, ng, v, q, cr)\n}\n",
+                 t, t, t, t, t, t, t, t, t, t, t, t, t, u, t, t, t, t, u, t, t, t, u);
+        struct planned p = plan_text(str_text(&s), EMU_FLOAT);
+        assert_true(p.fused->entry->nsteps < p.plain->entry->nsteps);
+        run_both(&p, false, str_text(&s));
+        planned_free(&p);
+        arena_free(&a);
+    }
+}
+
 /* ---- vectors of every width ---------------------------------------------------------------------
  */
 
@@ -329,6 +361,45 @@ static void every_width_gives_the_same_bits(void **state)
     }
     if (!compared)
         skip();
+}
+
+/* Types of eight bits: halves between neighbours, what is beyond the ends, every exponent, as one number at
+ * a time is encoded; so is reduce-precision. */
+static void bytes_are_rounded_as_one_at_a_time(void **state)
+{
+    (void)state;
+    enum { N = 4096 };
+    static const enum dtype byte_types[] = { DTYPE_F4E2M1FN,   DTYPE_F8E3M4,     DTYPE_F8E4M3, DTYPE_F8E4M3FN,
+                                             DTYPE_F8E4M3B11,  DTYPE_F8E4M3FNUZ, DTYPE_F8E5M2, DTYPE_F8E5M2FNUZ };
+    static float x[N], y[N];
+    static uint8_t got[N];
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t b = i < 2048 ? i << 21 : (uint32_t)random_bits();
+        b = i % 3 == 0 ? b : i % 3 == 1 ? (b & 0xfff80000u) | 0x80000 >> (i % 5) : b + i % 7 - 3;
+        x[i] = f32_of_bits(b);
+    }
+    for (size_t t = 0; t < COUNTOF(byte_types); t++) {
+        f32_to_small(byte_types[t], x, got, N);
+        for (int i = 0; i < N; i++) {
+            uint8_t want;
+            real_store(byte_types[t], (double)x[i], &want);
+            if (got[i] != want)
+                fail_msg("%s of %a: %02x, not %02x", dtype_name(byte_types[t]), (double)x[i], got[i], want);
+        }
+    }
+    for (int level = 0; level < EW_LEVELS; level++)
+        for (int e = 1; e <= 9; e++)
+            for (int m = 0; m <= 24; m += 3) {
+                const struct ew_set *s = ew_set_at(level);
+                struct ew k = { .op = OP_REDUCE_PRECISION, .a = e, .b = m };
+                const void *in = x;
+                if (!s)
+                    continue;
+                s->kernel(OP_REDUCE_PRECISION, CT_F32)(&k, y, &in, N);
+                for (int i = 0; i < N; i++)
+                    if (f32_bits(y[i]) != (uint32_t)reduce_precision(f32_bits(x[i]), 8, 23, e, m))
+                        fail_msg("%a to %d and %d bits: %a", (double)x[i], e, m, (double)y[i]);
+            }
 }
 
 /* Every 16-bit pattern there and back, through every width; NaNs stay NaNs. */
@@ -418,7 +489,28 @@ static void half_operations_round_once(void **state)
                         fail_msg("%s %d: %04x, not %04x", op_name((enum op_kind)op), k, (unsigned)got[k], (unsigned)want[k]);
                 compared++;
             }
-    assert_true(compared >= 28);
+    /* kept as f32, rounded where they lie: the same values, through every width */
+    for (int level = 0; level < EW_LEVELS; level++)
+        for (int t = 0; t < 2; t++)
+            for (int op = 0; op < OP_COUNT; op++) {
+                const struct ew_set *s = ew_set_at(level);
+                ew_fn kept = s ? s->kept((enum op_kind)op, types_of_half[t]) : NULL;
+                ew_fn half = plain->half((enum op_kind)op, types_of_half[t]);
+                if (!kept || !half)
+                    continue;
+                const void *in[] = { x, y }, *wide[] = { fx, fy };
+                struct ew e = { .op = (enum op_kind)op };
+                (t ? plain->widen_f16 : plain->widen_bf16)(x, fx, ALL);
+                (t ? plain->widen_f16 : plain->widen_bf16)(y, fy, ALL);
+                half(&e, want, in, ALL);
+                kept(&e, fr, wide, ALL);
+                (t ? s->narrow_f16 : s->cut_bf16)(fr, got, ALL);
+                for (int k = 0; k < ALL; k++)
+                    if (isnan(fr[k]) ? (want[k] & 0x7fff) <= (t ? 0x7c00 : 0x7f80) : got[k] != want[k])
+                        fail_msg("kept %s %d: %04x, not %04x", op_name((enum op_kind)op), k, (unsigned)got[k], (unsigned)want[k]);
+                compared++;
+            }
+    assert_true(compared >= 38);
 }
 
 /* ---- functions of f32 ---------------------------------------------------------------------------
@@ -480,6 +572,38 @@ static void functions_hold_their_bounds(void **state)
     }
 }
 
+/* Strips of small numbers take a shorter way: to the same bits, wherever a large one, a NaN or an infinity
+ * stands among them. */
+static void short_ways_give_the_same_bits(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static float x[N], y[N];
+    static const float odd[] = { 86.9f, -87.0f, 87.01f, -88.0f, 89.5f, -110.0f, 43.0f, 43.1f, 1e30f, HUGE_VALF, -HUGE_VALF, NAN, 1e-40f };
+    for (int round = 0; round < 40; round++) {
+        float range = round % 4 == 0 ? 0.5f : round % 4 == 1 ? 10.0f : round % 4 == 2 ? 43.0f : 87.0f;
+        for (int i = 0; i < N; i++)
+            x[i] = range * (float)((double)(int64_t)below(2000001) / 1e6 - 1);
+        for (int k = 0; k < round / 8; k++)
+            x[below(N)] = odd[below(COUNTOF(odd))];
+        for (int level = 0; level < EW_LEVELS; level++)
+            for (int f = 0; f < 3; f++) {
+                static const enum op_kind ops[] = { OP_EXP, OP_TANH, OP_LOGISTIC };
+                const struct ew_set *s = ew_set_at(level);
+                struct ew e = { .op = ops[f] };
+                const void *in = x;
+                if (!s)
+                    continue;
+                s->kernel(ops[f], CT_F32)(&e, y, &in, N);
+                for (int i = 0; i < N; i++) {
+                    float want = f == 0 ? plain_exp(x[i]) : f == 1 ? plain_tanh(x[i]) : 1.0f / (1.0f + plain_exp(-x[i]));
+                    if (isnan(want) ? !isnan(y[i]) : f32_bits(want) != f32_bits(y[i]))
+                        fail_msg("%s(%a) = %a, not %a", op_name(ops[f]), (double)x[i], (double)y[i], (double)want);
+                }
+            }
+    }
+}
+
 /* ---- rows and squares ---------------------------------------------------------------------------
  */
 
@@ -523,7 +647,7 @@ static void transposes_move_every_element(void **state)
 {
     (void)state;
     static const int sizes[] = { 1, 2, 4, 8, 16 };
-    static const int64_t sides[][3] = { { 1, 64, 64 }, { 1, 70, 131 }, { 3, 33, 16 }, { 2, 8, 9 }, { 1, 200, 7 } };
+    static const int64_t sides[][3] = { { 1, 64, 64 }, { 1, 70, 131 }, { 3, 33, 16 }, { 2, 8, 9 }, { 1, 200, 7 }, { 1, 150, 140 } };
     for (size_t z = 0; z < COUNTOF(sizes); z++)
         for (size_t k = 0; k < COUNTOF(sides); k++) {
             struct arena a = { 0 };
@@ -554,11 +678,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_are_one_step),
         cmocka_unit_test(no_bit_depends_on_fusion),
+        cmocka_unit_test(chains_of_halves_round_each_time),
         cmocka_unit_test(every_width_gives_the_same_bits),
+        cmocka_unit_test(bytes_are_rounded_as_one_at_a_time),
         cmocka_unit_test(sixteen_bits_there_and_back),
         cmocka_unit_test(f16_rounds_to_even),
         cmocka_unit_test(half_operations_round_once),
         cmocka_unit_test(functions_hold_their_bounds),
+        cmocka_unit_test(short_ways_give_the_same_bits),
         cmocka_unit_test(rows_are_summed_in_order),
         cmocka_unit_test(transposes_move_every_element),
     };

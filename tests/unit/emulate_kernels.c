@@ -187,6 +187,33 @@ static void linear_algebra(void **state)
         10, -2, -2);
 }
 
+/* 2 of every 4 are there, and two bits each say where: places 0, 3, then 1, 2. */
+static void sparse_products_follow_their_metadata(void **state)
+{
+    (void)state;
+#define FEW   "a = f32[1,4] constant({ {1, 10, 100, 1000} })\n m = u16[1,1] constant({ {156} })\n"
+#define WHOLE "b = f32[2,8] constant({ {1, 2, 3, 4, 5, 6, 7, 8}, {1, inf, nan, 1, -inf, 1, 1, nan} })\n"
+    EXPECT_FLOATS(ONE(FEW WHOLE "ROOT r = f32[1,2] dot(a, b, m), lhs_contracting_dims={1}, "
+                                "rhs_contracting_dims={1}, sparsity=L.1@2:4"),
+                  7641, 1111);
+    EXPECT_FLOATS(ONE(FEW WHOLE "ROOT r = f32[2,1] dot(b, a, m), lhs_contracting_dims={1}, "
+                                "rhs_contracting_dims={1}, sparsity=R.1@2:4"),
+                  7641, 1111);
+    /* only where both are: place 3 of the first four, place 1 of the others */
+    EXPECT_FLOATS(ONE(FEW "c = f32[1,4] constant({ {3, 5, 7, 9} })\n n = u16[1,1] constant({ {205} })\n"
+                          "ROOT r = f32[1,1] dot(a, c, m, n), lhs_contracting_dims={1}, "
+                          "rhs_contracting_dims={1}, sparsity=L.1@2:4_R.1@2:4"),
+                  10 * 5);
+    /* a number of the metadata for eight elements; int8 products wrap in s32; dimension 0 */
+    EXPECT_INTS(ONE("a = s8[10,1] constant({ {1}, {1}, {1}, {1}, {1}, {1}, {1}, {1}, {1}, {100} })\n"
+                    "m = u16[2,1] constant({ {52428}, {12} })\n b = s8[20,1] iota(), iota_dimension=0\n"
+                    "ROOT r = s32[1,1] dot(a, b, m), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+                    "sparsity=L.0@2:4"),
+                (0 + 3) + (4 + 7) + (8 + 11) + (12 + 15) + 16 + 1900);
+#undef FEW
+#undef WHOLE
+}
+
 static void missing_kernels_are_listed(void **state)
 {
     (void)state;
@@ -473,6 +500,7 @@ int main(void)
         cmocka_unit_test(bitcasts_follow_layouts),
         cmocka_unit_test(random_bits),
         cmocka_unit_test(linear_algebra),
+        cmocka_unit_test(sparse_products_follow_their_metadata),
         cmocka_unit_test(missing_kernels_are_listed),
         cmocka_unit_test(pad_negative_and_interior),
         cmocka_unit_test(dynamic_slices_are_clamped),

@@ -124,6 +124,9 @@ static const struct line lines[] = {
     { "custom-call", "f32[4]", "custom_call_target=\"f\"", "-", "f32[4]", 0 },
     { "custom-call", "f32[4]", "", 0, "f32[4]", "custom_call_target= is missing" },
     { "rng-bit-generator", "u64[2]", "algorithm=rng_philox", "-", "(u64[2], u32[4])", 0 },
+    { "rng-bit-generator", "u64[2]", "algorithm=rng_philox", 0, "(u64[3], u32[4])", "the state u64[2]" },
+    { "custom-call", "f32[4]", "custom_call_target=\"Sharding\"", "f32[4]", "", 0 },
+    { "custom-call", "f32[4];f32[4]", "custom_call_target=\"Sharding\"", 0, "f32[4]", "one operand, not 2" },
     { "rng-bit-generator", "u64[2]", "algorithm=rng_dice", 0, "(u64[2], u32[4])", "rng_dice" },
     { "set-dimension-size", "f32[4];s32[2]", "dimensions={0}", 0, "f32[4]", "must be a scalar" },
     { "iota", "", "iota_dimension=2", 0, "s32[2,3]", "rank 2" },
@@ -254,6 +257,7 @@ static const struct line lines[] = {
     { "dot", "s8[8,4];s8[4,3]", "lhs_contracting_dims={1} rhs_contracting_dims={0}", "s32[8,3]",
       "s32[8,3]", 0 },
     { "dot", "f32[8];f32[4]", "", "f32[8,4]", "", 0 },
+    { "dot", "f32[8];f32[4];f32[4]", "", 0, "f32[8,4]", "2 operands, not 3" },
     { "dot", "f32[8,4];f32[5,3]", "lhs_contracting_dims={1} rhs_contracting_dims={0}", 0, "f32[8,3]",
       "4 and 5" },
     { "dot", "f32[8,4];f32[4,3]", "lhs_contracting_dims={1}", 0, "f32[8,3]", "as many dimensions" },
@@ -289,6 +293,7 @@ static const struct line lines[] = {
     { "reduce", "f32[2,3,4];f32[]", "dimensions={0,2} to_apply=add_f32", "f32[3]", "", 0 },
     { "reduce", "bf16[2,3];f32[]", "dimensions={1} to_apply=add_f32", "f32[2]", "", 0 },
     { "reduce", "f32[2,3];s32[2,3];f32[];s32[]", "dimensions={0} to_apply=both", "(f32[3], s32[3])", "", 0 },
+    { "reduce", "f32[2,3];f32[]", "to_apply=add_f32", 0, "f32[2]", "dimensions= is missing" },
     { "reduce", "f32[2,3];f32[]", "dimensions={2} to_apply=add_f32", 0, "f32[2]", "rank 2" },
     { "reduce", "f32[2,3];f32[1]", "dimensions={1} to_apply=add_f32", 0, "f32[2]", "start value 0" },
     { "reduce", "f32[2,3];s32[]", "dimensions={1} to_apply=add_f32", 0, "f32[2]", "start value 0" },
@@ -396,6 +401,10 @@ static const struct line lines[] = {
     { "collective-permute", "f32[2]", "source_target_pairs={{0,1},{1,0}}", "f32[2]", "", 0 },
     { "collective-permute", "f32[2]", "", 0, "f32[2]", "source_target_pairs= is missing" },
     { "collective-broadcast", "f32[2]", "replica_groups={{0,1}}", "f32[2]", "", 0 },
+    { "all-gather-done", "(f32[2], f32[8])", "", "f32[8]", "", 0 },
+    { "all-gather-done", "f32[2]", "", 0, "f32[8]", "what was started" },
+    { "collective-permute-done", "(f32[2], f32[2], u32[], u32[])", "", "f32[2]", "", 0 },
+    { "async-done", "((f32[2], s32[]), f32[4], u32[])", "", "f32[4]", "", 0 },
 };
 
 static void one_line(struct world *w, const struct line *l, int number)

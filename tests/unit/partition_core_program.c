@@ -356,7 +356,7 @@ static void test_refusals(void **state)
             "  ROOT a = f32[8] all-reduce(x), channel_id=1, replica_groups={{0,3},{1,2}}, "
             "use_global_device_ids=true, to_apply=add, "
             "sharding={devices=[2,2]0,2,1,3 last_tile_dims={manual}}\n}\n",
-            "its replica_groups join devices of different manual subgroups");
+            "Manual all-reduce across devices that belong to different manual subgroups");
 }
 
 /* The program's result is the product of its parameters, as far as its devices hold it. */

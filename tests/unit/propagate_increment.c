@@ -7,7 +7,7 @@
 
 struct tally {
     int files, edits, failed, increments, changed, writes_differ;
-    int64_t visits, differing, scratch, rules[RULE_ANNOTATION_OPERAND + 1];
+    int64_t visits, differing, scratch, records, rules[RULE_ANNOTATION_OPERAND + 1];
 };
 
 /* ---- comparing --------------------------------------------------------------------------------------- */
@@ -23,7 +23,7 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
         for (uint32_t j = 0; j < na && j < nb; j++) {
             const struct prop_write *x = &ours.v[j], *y = &theirs.v[j];
             if (time_compare(x->time, y->time, true) || x->rule != y->rule || x->leaf != y->leaf || x->cause.i != y->cause.i ||
-                x->before.i != y->before.i || x->after.i != y->after.i)
+                x->before.i != y->before.i || x->after.i != y->after.i || x->merged != y->merged)
                 fail_msg("%s: write %u: (%d %d %u %d) rule %d leaf %d cause %u %u->%u, from scratch (%d %d %u %d) rule %d leaf %d cause %u %u->%u",
                          name_text(ir, instr_at(m, (instr_id){ k })->name), j, x->time.stage, x->time.iteration, x->time.slot, x->time.seq,
                          x->rule, x->leaf, x->cause.i, x->before.i, x->after.i, y->time.stage, y->time.iteration, y->time.slot,
@@ -46,12 +46,29 @@ static void same_propagation(const struct ir *ir, const struct propagation *a, c
     assert_memory_equal(a->mount->count, b->mount->count, sizeof a->mount->count);
 }
 
-static bool no_spmd, cse_only;
+/* P-67, record by record. */
+static void same_metadata(const struct propagation *a, const struct propagation *b, int64_t *records)
+{
+    struct arena tmp = { 0 };
+    struct sharding_note *const *x = prop_notes(a, &tmp), *const *y = prop_notes(b, &tmp);
+    assert_int_equal(x != NULL, y != NULL);
+    for (uint32_t k = 1; x && k <= module_ninstrs(b->graph->module); k++) {
+        int n = x[k] ? x[k]->leaves[0].nmeta : 0;
+        assert_int_equal(n, y[k] ? y[k]->leaves[0].nmeta : 0);
+        for (int j = 0; j < n; j++)
+            assert_string_equal(x[k]->leaves[0].meta[j], y[k]->leaves[0].meta[j]);
+        *records += n;
+    }
+    arena_free(&tmp);
+}
+
+static bool no_spmd, cse_only, with_metadata;
 
 static struct propagation_options options_of(const struct module *m)
 {
     return (struct propagation_options){ .spmd = !no_spmd,
                                          .cse_only = cse_only,
+                                         .propagate_metadata = with_metadata,
                                          .nto_output = m->nto_output,
                                          .to_output = m->to_output,
                                          .nto_parameters = m->nto_parameters,
@@ -142,6 +159,7 @@ static void run_edits(struct bed *b, int n, struct tally *t)
             t->scratch += scratch->visits;
             assert_true(step->visits <= 3 * step->differing);
             same_propagation(b->ir, step, scratch);
+            same_metadata(step, scratch, &t->records);
         }
         propagation_free(now);
         if (step)
@@ -188,13 +206,17 @@ static void test_dumps(void **state)
         }
         if (only)
             print_message("%s\n", e->d_name);
+        with_metadata = t.files % 2;
         run_edits(&b, times ? atoi(times) : 12, &t);
         bed_free(&b);
         t.files++;
     }
     (void)closedir(dir);
     increment_poison = 0;
+    with_metadata = false;
     say("dumps", &t);
+    print_message("%lld records of metadata\n", (long long)t.records);
+    assert_true(t.records > 1000);
     assert_true(t.increments * 3 > t.edits);
 }
 
@@ -225,6 +247,61 @@ static void test_made_up(void **state)
     say("made up", &t);
     assert_true(t.increments * 2 > t.edits);
     assert_true(t.changed * 3 > t.increments);
+}
+
+/* Results of many leaves, which go leaf by leaf; parameters that end replicated where they are not even. */
+static void wide_module(struct str *s, int n)
+{
+    str_addf(s, "HloModule m, num_partitions=8, allow_spmd_sharding_propagation_to_output={true}, "
+                  "allow_spmd_sharding_propagation_to_parameters={true}\nENTRY e {\n");
+    for (int k = 0; k < n; k++)
+        str_addf(s, " p%d = f32[%d,8] parameter(%d)\n", k, k % 3 ? 8 : 6, k);
+    for (int k = 0; k < n; k++) {
+        bool square = k % 3 != 0;
+        int other = k + 3 * (int)random_below(3), rows = square ? 8 : 6;
+        switch (random_below(square ? 4 : 2)) {
+        case 0:
+            str_addf(s, " y%d = f32[%d,8] negate(p%d)\n", k, rows, k);
+            break;
+        case 1:
+            str_addf(s, " y%d = f32[%d,8] add(p%d, p%d)\n", k, rows, k, other < n ? other : k);
+            break;
+        case 2:
+            str_addf(s, " y%d = f32[8,8] transpose(p%d), dimensions={1,0}\n", k, k);
+            break;
+        default:
+            str_addf(s, " y%d = f32[8,8] dot(p%d, p%d), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n", k, k, k);
+            break;
+        }
+    }
+    str_addf(s, " ROOT t = (");
+    for (int k = 0; k < n; k++)
+        str_addf(s, "%sf32[%d,8]", k ? ", " : "", k % 3 ? 8 : 6);
+    str_addf(s, ") tuple(");
+    for (int k = 0; k < n; k++) /* some twice */
+        str_addf(s, "%sy%d", k ? ", " : "", k >= 3 && random_below(8) == 0 ? k - 3 : k);
+    str_addf(s, ")\n}\n");
+}
+
+static void test_wide(void **state)
+{
+    (void)state;
+    struct tally t = { 0 };
+    increment_poison = UINT32_MAX - 1;
+    for (int k = 0; k < 120; k++) {
+        struct arena a = { 0 };
+        struct str s = STR_IN(&a);
+        struct bed b;
+        wide_module(&s, 64 + (int)random_below(20));
+        bed_load(&b, str_text(&s));
+        run_edits(&b, 30, &t);
+        bed_free(&b);
+        arena_free(&a);
+        t.files++;
+    }
+    increment_poison = 0;
+    say("wide", &t);
+    assert_true(t.increments * 2 > t.edits);
 }
 
 /* What is not incremental says so, and leaves what it started from as it was. */
@@ -266,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_made_up),
+        cmocka_unit_test(test_wide),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_dumps),
     };

@@ -548,6 +548,83 @@ static const struct rule_case annotations[] = {
       "p {devices=[4]<=[4]}; q none; c {devices=[4]<=[4]}" },
 };
 
+/* What front ends do not write, but XLA answers. */
+static const struct rule_case rare[] = {
+    { "a loop at the root is free behind its copy, sharded or not (P-75)", "",
+      "cond { a = (s32[], f32[4,8]) parameter(0)\n"
+      " i = s32[] get-tuple-element(a), index=0\n"
+      " n = s32[] constant(3)\n"
+      " ROOT r = pred[] compare(i, n), direction=LT\n"
+      "}\n"
+      "body { b = (s32[], f32[4,8]) parameter(0), sharding={{maximal device=3}, {maximal device=3}}\n"
+      " j = s32[] get-tuple-element(b), index=0\n"
+      " o = s32[] constant(1)\n"
+      " k = s32[] add(j, o)\n"
+      " x = f32[4,8] get-tuple-element(b), index=1\n"
+      " ROOT t = (s32[], f32[4,8]) tuple(k, x)\n"
+      "}\n",
+      " p = f32[4,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+      " z = s32[] constant(0)\n"
+      " t0 = (s32[], f32[4,8]) tuple(z, p)\n"
+      " ROOT w = (s32[], f32[4,8]) while(t0), condition=cond, body=body\n",
+      "w {{replicated}, {devices=[4,1]<=[4]}}; t {{maximal device=3}, {maximal device=3}}; b {{replicated}, {devices=[4,1]<=[4]}}" },
+    { "one sharding for a loop whose shape is not written is each element's", "out=1",
+      "cond { a = (s32[], f32[4,8]) parameter(0)\n"
+      " i = s32[] get-tuple-element(a), index=0\n"
+      " n = s32[] constant(3)\n"
+      " ROOT r = pred[] compare(i, n), direction=LT\n"
+      "}\n"
+      "body { b = (s32[], f32[4,8]) parameter(0)\n"
+      " j = s32[] get-tuple-element(b), index=0\n"
+      " o = s32[] constant(1)\n"
+      " k = s32[] add(j, o)\n"
+      " x = f32[4,8] get-tuple-element(b), index=1\n"
+      " ROOT t = (s32[], f32[4,8]) tuple(k, x), sharding={{replicated}, {replicated}}\n"
+      "}\n",
+      " p = f32[4,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+      " z = s32[] constant(0)\n"
+      " t0 = (s32[], f32[4,8]) tuple(z, p)\n"
+      " ROOT w = while(t0), condition=cond, body=body, sharding={replicated}\n",
+      "w {{replicated}, {devices=[4,1]<=[4]}}; x {devices=[4,1]<=[4]}; t {{replicated}, {replicated}}" },
+    { "manual of the other operand goes on to a dot's operand (P-126)", "nospmd",
+      "",
+      " p = f32[4,8] parameter(0), sharding={replicated}\n"
+      " m = f32[4,8] copy(p), sharding={manual}\n"
+      " q = f32[8,4] parameter(1)\n"
+      " c = f32[8,4] copy(q)\n"
+      " d = f32[4,4] dot(m, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}\n"
+      " ROOT t = (f32[4,4]) tuple(d)\n",
+      "c {manual}; q {manual}; d {replicated}" },
+    { "manual of the indices goes on to the updates (P-130)", "nospmd",
+      "",
+      " p = f32[4,8] parameter(0)\n"
+      " i = s32[4] iota(), iota_dimension=0, sharding={manual}\n"
+      " q = f32[4,8] parameter(1)\n"
+      " u = f32[4,8] copy(q)\n"
+      " d = f32[4,8] scatter(p, i, u), to_apply=sum, update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, sharding={devices=[4,1]<=[4]}\n"
+      " ROOT t = (f32[4,8]) tuple(d)\n",
+      "u {manual}; q {manual}; p none" },
+    { "a barrier that relays meets what the one in front of it stood on (P-85)", "",
+      "",
+      " p = f32[4,8] parameter(0)\n"
+      " c = f32[4,8] copy(p), sharding={devices=[4,1]<=[4]}\n"
+      " f = f32[4,8] custom-call(c), custom_call_target=\"ShardBarrierTo\", sharding={replicated}, custom_call_has_side_effect=true\n"
+      " g = f32[4,8] custom-call(f), custom_call_target=\"ShardBarrierFrom\", sharding={unknown shard_as 0}, custom_call_has_side_effect=true\n"
+      " ROOT n = f32[4,8] negate(g), sharding={devices=[1,4]<=[4]}\n",
+      "c {devices=[1,4]<=[4]}; p none" },
+    { "a barrier of a like group relays where the number is an as group's, too (P-84)", "",
+      "",
+      " p = f32[4,8] parameter(0)\n"
+      " k = f32[4,8] negate(p), sharding={unknown shard_as 0}\n"
+      " c = f32[4,8] copy(p)\n"
+      " t = f32[4,8] custom-call(c), custom_call_target=\"ShardBarrierTo\", custom_call_has_side_effect=true\n"
+      " g = f32[4,8] custom-call(t), custom_call_target=\"ShardBarrierFrom\", sharding={unknown shard_like 0}, custom_call_has_side_effect=true\n"
+      " r = f32[8,4] reshape(k)\n"
+      " n = f32[4,8] negate(g), sharding={devices=[1,4]<=[4]}\n"
+      " ROOT o = (f32[4,8], f32[8,4]) tuple(n, r)\n",
+      "c {devices=[1,4]<=[4]}; k {replicated}" },
+};
+
 static void run_all(const struct rule_case *cases, size_t n)
 {
     int bad = 0;
@@ -601,12 +678,19 @@ static void test_annotations(void **state)
     run_all(annotations, COUNTOF(annotations));
 }
 
+static void test_rare(void **state)
+{
+    (void)state;
+    run_all(rare, COUNTOF(rare));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_sums),        cmocka_unit_test(test_indexed),
         cmocka_unit_test(test_control),     cmocka_unit_test(test_annotations),
+        cmocka_unit_test(test_rare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,12 +246,93 @@ static void test_base_goes_first(void **state)
     bench_free(&b);
 }
 
+/* ---- calls that go ------------------------------------------------------------------------------------ */
+
+static int sharding_calls(const struct module *m, instr_id *out, int most)
+{
+    int n = 0;
+    for (uint32_t k = 1; k <= module_ninstrs(m) && n < most; k++)
+        if (instr_at(m, (instr_id){ k })->op == OP_CUSTOM_CALL && strcmp(instr_target(m, instr_at(m, (instr_id){ k })), "Sharding") == 0)
+            out[n++] = (instr_id){ k };
+    return n;
+}
+
+static void same_finals(const struct bench *b, const struct propagation *p, const struct propagation *q)
+{
+    for (uint32_t k = 1; k <= module_ninstrs(document_module(b->doc)); k++) {
+        uint32_t n = p->graph->start[k + 1] - p->graph->start[k];
+        assert_int_equal(n, q->graph->start[k + 1] - q->graph->start[k]);
+        for (uint32_t site = 0; site < n; site++) {
+            sharding_id a = p->final[p->graph->list[p->graph->start[k] + site].i], c = q->final[q->graph->list[q->graph->start[k] + site].i];
+            struct arena tmp = { 0 };
+            struct str x = STR_IN(&tmp), y = STR_IN(&tmp);
+            if (a.i)
+                sharding_print(document_ir(b->doc)->shardings, a, NULL, false, &x);
+            if (c.i)
+                sharding_print(document_ir(b->plain)->shardings, c, NULL, false, &y);
+            assert_string_equal(str_text(&x), str_text(&y));
+            arena_free(&tmp);
+        }
+    }
+}
+
+/* As coverage tries: some calls are taken away, one more each time, each trial near the one before. */
+static int take_calls_away(struct bench *b, const instr_id *calls, int ncalls)
+{
+    struct annotation list[8];
+    struct trial kept = { 0 };
+    int increments = 0, n = 0;
+    while (n < 8 && n < ncalls) {
+        struct trial fast, slow;
+        list[n++] = (struct annotation){ .kind = ANNOTATE_UNSHARD, .target = calls[random_below((uint32_t)ncalls)], .leaf = -1 };
+        bool ok = document_try(b->doc, n, list, &fast, NULL, NULL);
+        assert_int_equal(ok, document_try(b->plain, n, list, &slow, NULL, NULL));
+        if (!ok)
+            break;
+        increments += fast.prop->root != fast.prop;
+        same_finals(b, fast.prop, slow.prop);
+        trial_free(&slow);
+        document_try_base(b->doc, n, list, fast.prop);
+        trial_free(&kept);
+        kept = fast;
+    }
+    document_try_base(b->doc, 0, NULL, NULL);
+    trial_free(&kept);
+    return increments;
+}
+
+static void test_calls_go(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "paper_layer_final_grad_small.hlo.gz", "paper_train_scan_small.hlo.gz", "moe_model_small.hlo.gz", "reshard_chain_small.hlo.gz",
+                                         "sm_mlp_megatron_small.hlo", "switch_axes_small.hlo" };
+    const char *shared = getenv("GSPMD_SHARED");
+    int increments = 0, opened = 0;
+    for (size_t k = 0; k < COUNTOF(names); k++) {
+        struct bench b;
+        instr_id calls[512];
+        char path[2048];
+        (void)snprintf(path, sizeof path, "%s/inputs/%s", shared ? shared : "../shared", names[k]);
+        if (!bench_open(&b, path))
+            continue;
+        opened++;
+        int n = sharding_calls(document_module(b.doc), calls, 512);
+        same_results(&b);
+        for (int round = 0; round < 6; round++)
+            increments += take_calls_away(&b, calls, n);
+        bench_free(&b);
+    }
+    print_message("%d increments\n", increments);
+    assert_true(!opened || increments > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_dumps),
         cmocka_unit_test(test_base_goes_first),
+        cmocka_unit_test(test_calls_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -374,7 +374,7 @@ static void shardy_is_checked(void **state)
         { "module {\n  " MESH "\n  " MESH "\n  func.func @main(%x: " X ") -> " X " {\n    return %x : " X "\n  }\n}\n", 3, "defined twice" },
         { "module {\n  " MESH "\n  func.func @main(%x: " X ") -> " X " {\n    %0 = stablehlo.add %x, %x {sdy.sharding = "
           "#sdy.sharding_per_value<[<@mesh, [{\"x\"}, {}]>, <@mesh, [{}, {}]>]>} : " X "\n    return %0 : " X "\n  }\n}\n",
-          4, "more shardings" },
+          4, "2 shardings for 1 result" },
         { "module {\n  func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {\n    return %x : tensor<*xf32>\n  }\n}\n", 2, "unknown rank" },
         { "module {\n  func.func @main(%x: tensor< 4 x 8 x f32 >) -> " X " {\n    return %x : " X "\n  }\n}\n", 0, NULL },
     };

@@ -1,4 +1,4 @@
-/* PNG and PDF: the pixel in the middle of each rectangle has its device's colour. */
+/* PNG and PDF: a pixel of each rectangle, off its label, has its device's colour. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +88,7 @@ static uint32_t pixel(const struct picture *p, int x, int y)
     return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
 }
 
-/* A label or another box drawn later may lie on the middle: then it says nothing of this box. */
+/* A label or another box drawn later may lie on a place: then it says nothing of this box. */
 static bool is_covered(const struct scene *s, int64_t i, double x, double y)
 {
     for (int64_t k = 0; k < s->items.n; k++) {
@@ -99,6 +99,23 @@ static bool is_covered(const struct scene *s, int64_t i, double x, double y)
         else if (it->kind != SCENE_BOX || (k <= i && !scene_label_rect(it, &r)))
             continue;
         if (x > r.x - 3 && y > r.y && x < r.x + r.w + 3 && y < r.y + r.h)
+            return true;
+    }
+    return false;
+}
+
+/* A place of box i with its first owner's colour, off the labels: the first owner's stripe runs through the
+ * middle, from the lower left to the upper right, and level lines leave the middle's height free. */
+static bool find_place(const struct scene *s, int64_t i, double *x, double *y)
+{
+    const struct scene_item *it = &s->items.v[i];
+    double mid_x = it->x + it->w / 2, mid_y = it->y + it->h / 2;
+    bool level = it->state & STATE_PARTIAL;
+    for (int k = 44; k >= -44; k -= 4) {
+        double d = (level ? it->w : it->h < it->w ? it->h : it->w) * k / 100;
+        *x = mid_x + d;
+        *y = mid_y - (level ? 0 : d);
+        if (!is_covered(s, i, *x, *y))
             return true;
     }
     return false;
@@ -115,8 +132,8 @@ static int check_pixels(const struct scene *s, double scale, bool dark)
     int checked = 0;
     for (int64_t i = 0; i < s->items.n; i++) {
         const struct scene_item *it = &s->items.v[i];
-        double x = it->x + it->w / 2, y = it->y + it->h / 2;
-        if (it->kind != SCENE_BOX || it->role != ROLE_TILE || it->state & STATE_PADDING || is_covered(s, i, x, y))
+        double x, y;
+        if (it->kind != SCENE_BOX || it->role != ROLE_TILE || it->state & STATE_PADDING || !find_place(s, i, &x, &y))
             continue;
         int px = (int)floor((x + SCENE_MARGIN) * scale), py = (int)floor((y + SCENE_MARGIN) * scale);
         uint32_t want = palette_device(scene_color(it)), got = pixel(&p, px, py);
