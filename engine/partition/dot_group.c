@@ -173,10 +173,11 @@ bool product_group_batch(struct product *p, struct pval l, struct pval r, shape_
 
 /* ---- free dims, S-177..S-179 -------------------------------------------------------------------- */
 
-/* S-179. false: replicate X. *on_copies: grouped on the replication axis only. */
-static bool group_other(struct product *p, struct pval x, int xside, struct pval m, sharding_id out,
-                        shape_id base, const struct sharding_group *go, struct sharding_group *g,
-                        bool *on_copies)
+/* S-179. false: replicate X. *on_copies: grouped on the replication axis only. Counts of X are those of
+ * `given`, its sharding before S-178, 2 made it another: XLA takes them once. */
+static bool group_other(struct product *p, struct pval x, sharding_id given, int xside, struct pval m,
+                        sharding_id out, shape_id base, const struct sharding_group *go,
+                        struct sharding_group *g, bool *on_copies)
 {
     struct spmd *s = p->s;
     int64_t n = groups_of(go);
@@ -216,9 +217,9 @@ static bool group_other(struct product *p, struct pval x, int xside, struct pval
     int mside = xside == LHS ? RHS : LHS;
     int dims[64], k = sharding_dims_matching(s->sh, x.sharding, go->groups, dims);
     if (k <= 0) {
-        int64_t xc = product_count(p, x.sharding, CONTRACT, xside);
+        int64_t xc = product_count(p, given, CONTRACT, xside);
         int64_t mc = product_count(p, m.sharding, CONTRACT, mside);
-        int64_t xfree = product_count(p, x.sharding, own, xside);
+        int64_t xfree = product_count(p, given, own, xside);
         int64_t oxfree = product_count(p, out, own, OUTPUT);
         bool by_free = n == xfree && xc == mc;
         int64_t shard = shape_get(s->ir, shard_shape(s, base, out))->bytes;
@@ -285,12 +286,12 @@ bool product_free_inside(struct product *p, struct pval l, struct pval r, shape_
         return false;
 
     bool on_copies;
-    bool grouped = group_other(p, x, xside, m, out, base, &go, &gx, &on_copies);
-    if (!grouped && !is_tile_max(s, x.sharding) && p->n[SPATIAL] == 0) {
+    bool grouped = group_other(p, x, x.sharding, xside, m, out, base, &go, &gx, &on_copies);
+    if (!grouped && !sharding_is_replicated(s->sh, x.sharding) && p->n[SPATIAL] == 0) {
         sharding_id wish = product_infer(p, out, m.sharding, xside, true);
         if (wish.i) {
             struct pval moved = reshard(s, x, wish);
-            if (group_other(p, moved, xside, m, out, base, &go, &gx, &on_copies)) {
+            if (group_other(p, moved, x.sharding, xside, m, out, base, &go, &gx, &on_copies)) {
                 x = moved;
                 grouped = true;
             }

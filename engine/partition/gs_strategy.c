@@ -445,11 +445,11 @@ bool gs_by_slices(struct gs *g, const struct gs_state *st, struct pval *res)
 
 /* ---- index pass-through, S-212, S-213 ----------------------------------------------------------- */
 
-/* The groups' members stand in one order for both. Where every device of a group has the same indices
- * any order will do for them, and the split updates or output keep theirs and stay where they are: true. */
+/* The groups' members stand in one order for both: that of updates or output where these are split inside
+ * the groups too, which stay where they are, and the indices, the smaller ones, move: true. */
 static bool indices_follow(struct spmd *s, struct sharding_group *gi, struct sharding_group *other)
 {
-    bool follow = sharding_is_tiled(s->sh, other->inner) && !sharding_is_tiled(s->sh, gi->inner);
+    bool follow = sharding_is_tiled(s->sh, other->inner);
     if (follow)
         sharding_group_align(s->sh, gi, other, false);
     else

@@ -70,7 +70,7 @@ static const struct row rows[] = {
       "  ROOT g = f32[4,3] gather(x, i), offset_dims={1}, collapsed_slice_dims={}, "
       "start_index_map={0}, index_vector_dim=1, slice_sizes={3}, "
       "sharding={devices=[1,2,2]0,3,2,1 last_tile_dim_replicate}\n}\n" },
-    /* S-178: a maximal operand is made whole, and nothing else */
+    /* S-178, 2: X is laid out as inference wishes; S-179, 4 and 5 count its tiles as they were before */
     { "dot of a maximal operand", 504 + 128 + 128 + 256,
       "HloModule m, num_partitions=8\nENTRY e {\n"
       "  l = f32[2,12,3] parameter(0), sharding={maximal device=3}\n"
@@ -78,6 +78,21 @@ static const struct row rows[] = {
       "  ROOT d = f32[2,12,2,16] dot(l, r), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
       "rhs_batch_dims={2}, rhs_contracting_dims={3}, "
       "sharding={devices=[1,2,2,1,2]<=[8] last_tile_dim_replicate}\n}\n" },
+    { "dot of a maximal operand, grouped on copies", 224 + 48,
+      "HloModule m, num_partitions=8\nENTRY e {\n"
+      "  l = f32[2,5,8,1] parameter(0), sharding={devices=[1,2,2,1,2]<=[8] last_tile_dim_replicate}\n"
+      "  r = f32[1,8,2,2] parameter(1), sharding={maximal device=2}\n"
+      "  ROOT d = f32[1,2,5,2] dot(l, r), lhs_batch_dims={3,0}, lhs_contracting_dims={2}, "
+      "rhs_batch_dims={0,2}, rhs_contracting_dims={1}, "
+      "sharding={devices=[1,1,2,1,4]<=[8] last_tile_dim_replicate}\n}\n" },
+    /* S-212: the indices go where the output's tiles are, not the output to them */
+    { "gather, indices and output in other orders of devices", 96 + 192 + 384 + 8 + 8,
+      "HloModule m, num_partitions=8\nENTRY e {\n"
+      "  x = bf16[16,4,6] parameter(0), sharding={devices=[2,2,2]5,1,3,2,4,0,6,7}\n"
+      "  i = s32[8,2] parameter(1), sharding={devices=[4,2]<=[2,2,2]T(2,1,0)}\n"
+      "  ROOT g = bf16[15,8,2,6] gather(x, i), offset_dims={0,2,3}, collapsed_slice_dims={}, "
+      "start_index_map={1,0}, index_vector_dim=1, slice_sizes={15,2,6}, "
+      "sharding={devices=[1,4,1,2]4,0,6,2,5,1,3,7}\n}\n" },
     /* S-199 counts all windows though the sum over the groups is cut on them: no halo then, S-201 */
     { "convolution, the sum over its features cut on a spatial dim", 52,
       "HloModule m, num_partitions=8\nENTRY e {\n"
