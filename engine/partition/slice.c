@@ -34,18 +34,45 @@ void partition_slice(struct spmd *s, instr_id source)
     set_value(s, source, res);
 }
 
+/* Whether negative padding, or none of the operand, leaves nothing but padding along some dim. */
+static bool is_all_padding(const struct shape *from, const struct shape *to, const int64_t *low,
+                           const int64_t *interior)
+{
+    for (int d = 0; d < to->rank; d++) {
+        int64_t step = min_i64(interior[d], INT64_MAX - 1) + 1, first = 0, at = low[d];
+        if (low[d] < 0) { /* the first element that is not cut off, and where it comes to stand */
+            int64_t before = -(low[d] + 1);
+            first = before / step + 1;
+            at = step - 1 - before % step;
+        }
+        if (first >= from->dims[d] || at >= to->dims[d])
+            return true;
+    }
+    return false;
+}
+
 void partition_pad(struct spmd *s, instr_id source)
 {
     const struct instr *in = instr_at(s->src, source);
     sharding_id out = source_sharding(s, source);
     const struct attr *a = instr_attr(in, ATTR_PADDING);
     const struct shape *full = source_shape(s, source);
-    if (is_tile_max(s, out) || full->rank > OPS_MAX_RANK || !a) {
+    if (full->rank > OPS_MAX_RANK || !a) {
         partition_default(s, source, NULL);
         return;
     }
     int64_t low[OPS_MAX_RANK], high[OPS_MAX_RANK], interior[OPS_MAX_RANK];
     unzip3(a->ints, full->rank, low, high, interior);
+    if (is_all_padding(source_shape(s, in->operands[0]), full, low, interior)) {
+        const struct shape *part = shape_get(s->ir, shard_shape(s, in->shape, out));
+        instr_id value = operand_replicated(s, source, 1).local;
+        set_value(s, source, pval_make(s, emit_broadcast_scalar(s, value, part->rank, part->dims), in->shape, out));
+        return;
+    }
+    if (is_tile_max(s, out)) {
+        partition_default(s, source, NULL);
+        return;
+    }
     struct pval res, v = operand_value(s, source, 0);
     instr_id value = operand_replicated(s, source, 1).local;
     if (!pad_as_window(s, v, value, low, high, interior, in->shape, out, &res)) {

@@ -93,6 +93,13 @@ static const struct row rows[] = {
       "  ROOT g = bf16[15,8,2,6] gather(x, i), offset_dims={0,2,3}, collapsed_slice_dims={}, "
       "start_index_map={1,0}, index_vector_dim=1, slice_sizes={15,2,6}, "
       "sharding={devices=[1,4,1,2]4,0,6,2,5,1,3,7}\n}\n" },
+    /* what negative padding cuts off is not moved */
+    { "pad that leaves nothing of its operand", 0,
+      "HloModule m, num_partitions=8\nENTRY e {\n"
+      "  x = f32[2,2,1] parameter(0), sharding={devices=[2,1,4]<=[8]}\n"
+      "  z = f32[] parameter(1)\n"
+      "  ROOT p = f32[2,3,1] pad(x, z), padding=2_-4_2x0_0_1x0_0_0, "
+      "sharding={devices=[2,2,2]<=[2,2,2]T(1,2,0)}\n}\n" },
     /* S-199 counts all windows though the sum over the groups is cut on them: no halo then, S-201 */
     { "convolution, the sum over its features cut on a spatial dim", 52,
       "HloModule m, num_partitions=8\nENTRY e {\n"
