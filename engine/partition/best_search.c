@@ -273,7 +273,6 @@ static void prepare(struct search *s)
 static bool search_run(struct search *s)
 {
     prepare(s);
-    s->table = ARENA_ARRAY(s->a, int32_t, TABLE);
     struct node first = { .st = s->start, .parent = -1 };
     best_offer(s, &first);
     while (s->nheap > 0) {
@@ -368,16 +367,19 @@ static bool is_small(const struct best_setup *u)
 /* One search of a setup, for a plan better than out's. */
 enum effort { GATHERS_ONLY, GREEDY, THOROUGH };
 
-static bool improve(const struct best_setup *u, bool permuting, enum effort effort, struct arena *a,
+static bool improve(const struct best_setup *u, bool permuting, enum effort effort, struct search *s,
                     int64_t *limit, int64_t *limit_count, struct best_plan *out)
 {
     bool few = is_small(u);
-    struct search *s = ARENA_NEW(a, struct search);
+    /* the memory of the search before serves again: its pages are there already */
+    memset(s->table, 0, TABLE * sizeof *s->table);
     *s = (struct search){ .u = u, .permuting = permuting, .limit = *limit,
-                          .limit_count = *limit_count, .a = a, .greedy = effort != THOROUGH,
+                          .limit_count = *limit_count, .greedy = effort != THOROUGH,
                           .gathers_only = effort == GATHERS_ONLY,
                           .restricted = !few,
-                          .most_children = few ? BEST_CHILDREN : BEST_CHILDREN_OF_MANY };
+                          .most_children = few ? BEST_CHILDREN : BEST_CHILDREN_OF_MANY,
+                          .a = s->a, .table = s->table, .nodes = s->nodes, .cap = s->cap,
+                          .heap = s->heap, .heap_cap = s->heap_cap };
     bool ok = search_run(s);
     out->tried += s->n;
     out->complete = out->complete && (effort != THOROUGH || !s->cut);
@@ -401,6 +403,7 @@ bool best_plan(const struct best_problem *p, struct best_plan *out)
     bool found = false;
     struct arena tmp = { 0 };
     arena_open(&tmp);
+    struct search s = { .a = &tmp, .table = ARENA_ARRAY(&tmp, int32_t, TABLE) };
     out->complete = true;
     for (int variant = 0; variant < 4; variant++) {
         struct best_setup u;
@@ -408,10 +411,10 @@ bool best_plan(const struct best_problem *p, struct best_plan *out)
             continue;
         for (int effort = is_small(&u) ? THOROUGH : GREEDY; effort <= THOROUGH; effort++)
             for (int permuting = u.common ? 0 : 1; permuting < 2; permuting++)
-                found = improve(&u, permuting, (enum effort)effort, &tmp, &limit, &limit_count,
+                found = improve(&u, permuting, (enum effort)effort, &s, &limit, &limit_count,
                                 out) || found;
         if (!found)
-            found = improve(&u, !u.common, GATHERS_ONLY, &tmp, &limit, &limit_count, out);
+            found = improve(&u, !u.common, GATHERS_ONLY, &s, &limit, &limit_count, out);
         if (!u.mixed)
             break;
     }

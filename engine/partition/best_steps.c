@@ -220,6 +220,7 @@ struct exchange {
     const struct lists *l;
     struct best_state st;
     int taken[BEST_DIMS];    /* atoms off the minor end */
+    bool leads_home[BEST_DIMS]; /* its list is the goal's as far as it goes */
     int n;
     uint8_t atoms[BEST_ATOMS];
     bool placed[BEST_ATOMS];
@@ -294,8 +295,10 @@ static void exchange_place(struct exchange *x, int first)
         uint32_t met = 0;
         for (int i = 0; i < x->n; i++) {
             int a = x->atoms[i], k = x->l->len[d] + x->added[d];
-            bool home = is_home(s, x->l, d, k, a);
-            if (x->placed[i] || met >> s->class_of[a] & 1 || (!home && !(s->parking >> d & 1)))
+            if (x->placed[i] || met >> s->class_of[a] & 1)
+                continue;
+            bool home = x->leads_home[d] && k < s->want.len[d] && best_alike(s, a, s->want.v[d][k]);
+            if (!home && !(s->parking >> d & 1))
                 continue;
             if (s->restricted && !home && x->parked > i)
                 continue; /* those that are put aside keep their order */
@@ -324,6 +327,7 @@ static void exchanges(struct search *s, int32_t at, const struct lists *l)
     int64_t shard = best_shard_bytes(s, &x.st), cost = s->nodes[at].cost;
     for (int d = 0; d < nd; d++) {
         most[d] = l->len[d] - s->frozen[d];
+        x.leads_home[d] = best_agreed(s, l, d) == l->len[d];
         if (s->restricted && best_pads_agree(s, &x.st, l, d))
             most[d] = l->len[d] - best_agreed(s, l, d);
     }

@@ -230,6 +230,7 @@ static void bench_planner(void)
 int main(int argc, char **argv)
 {
     int worst = 0;
+    arena_keep_memory(); /* as the shell does */
     if (argc > 1 && !strcmp(argv[1], "--planner")) {
         bench_planner();
         argc--;
