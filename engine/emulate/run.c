@@ -90,6 +90,8 @@ bool memory_fits(const struct plan *a, const struct plan *b, int64_t more, int64
     (void)diag_error(d, NULL, nowhere,
                      "running this on %" PRId64 " devices needs %s, the limit is %.1f GB",
                      b ? b->ndevices : a->ndevices, text, (double)limit / 1e9);
+    diag_hint(d, "a smaller dump of the same model on fewer devices proves the same strategy; `memory` and `cost` "
+                 "tell of this one without running it");
     diag_stage(d, former);
     return false;
 }

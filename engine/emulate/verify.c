@@ -454,6 +454,20 @@ static bool decide_by_floats(struct verifying *v)
     return verify_mode(v, &endless);
 }
 
+static void say_again(struct diag *d, const struct source *src, const struct diag_msg *m)
+{
+    const char *former = diag_stage(d, m->code);
+    if (!m->code)
+        diag_stage(d, former);
+    if (m->severity == DIAG_ERROR)
+        (void)diag_error(d, src, nowhere, "%s", m->text);
+    else
+        diag_note(d, src, nowhere, "%s", m->text);
+    if (m->hint)
+        diag_hint(d, "%s", m->hint);
+    diag_stage(d, former);
+}
+
 static bool verify_both(struct verifying *v)
 {
     bool endless;
@@ -464,10 +478,7 @@ static bool verify_both(struct verifying *v)
     v->d = listening;
     if (ok || !endless) {
         for (int64_t k = 0; k < first->msgs.n; k++)
-            if (first->msgs.v[k].severity == DIAG_ERROR)
-                diag_error(listening, v->p->module->source, nowhere, "%s", first->msgs.v[k].text);
-            else
-                diag_note(listening, v->p->module->source, nowhere, "%s", first->msgs.v[k].text);
+            say_again(listening, v->p->module->source, &first->msgs.v[k]);
         diag_free(first);
         return ok && (v->mode != RUN_RING || decide_by_floats(v));
     }

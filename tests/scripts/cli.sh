@@ -46,6 +46,11 @@ check "quit N" status 7 "$gspmd" -n -c 'quit 7; echo never'
 check "... ends there" silent out
 check "unwritable" status 4 "$gspmd" -n -c 'export hlo /nowhere/x.hlo' models/mlp.json
 [ -w /dev/full ] && check "full disk" sh -c "\"$gspmd\" -n -c 'help' >/dev/full 2>/dev/null; [ \$? = 4 ]"
+printf 'HloModule m, num_partitions=2\nENTRY e {\n  a = f32[1048576,1048576,64] parameter(0), sharding={devices=[2,1,1]<=[2]}\n  ROOT b = f32[1048576,1048576,64] negate(a)\n}\n' >"$tmp/huge.hlo"
+for command in run verify; do
+    check "$command beyond memory" status 4 "$gspmd" -n -c $command "$tmp/huge.hlo"
+    check "... and what else there is" tells "hint: a smaller dump"
+done
 check "a script stops at its first error" status 2 "$gspmd" -n -c 'nope; echo after'
 check "... so nothing after" silent out
 check "bail=off goes on" status 2 "$gspmd" -n -c 'set bail=off; nope; echo after'
