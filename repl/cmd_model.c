@@ -15,8 +15,7 @@ static void loaded(struct call *c)
         json_put_string(&c->js, "module", name_text(m->ir, m->name));
         json_put_int(&c->js, "instructions", module_ninstrs(m));
         json_put_int(&c->js, "parameters", entry->nparams);
-        json_put_int(&c->js, "devices", max_i64(document_devices(c->sh->doc), 1));
-        json_put_string(&c->js, "mesh", document_mesh(c->sh->doc) ? mesh_words(c, document_mesh(c->sh->doc)) : NULL);
+        json_mesh(c);
         return;
     }
     if (c->sh->quiet)

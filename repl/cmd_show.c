@@ -26,20 +26,6 @@ static const char *site_name(struct call *c, const struct propagation *p, uint32
 
 /* ---- JSON ------------------------------------------------------------------------------------------ */
 
-static void json_head(struct call *c)
-{
-    const struct mesh *m = document_mesh(c->sh->doc);
-    if (m) {
-        json_put_open(&c->js, "mesh", '{');
-        for (int k = 0; k < m->naxes; k++)
-            json_put_int(&c->js, m->axes[k].name, m->axes[k].size);
-        json_close(&c->js, '}');
-    } else {
-        json_put_null(&c->js, "mesh");
-    }
-    json_put_int(&c->js, "devices", max_i64(document_devices(c->sh->doc), 1));
-}
-
 /* Origins leaf by leaf, where an annotation of single leaves makes them differ. */
 static void json_leaf_origins(struct call *c, const struct tensor_view *v)
 {
@@ -96,7 +82,7 @@ static int show_json(struct call *c, const instr_id *list, int64_t n)
     const struct propagation *p = document_propagation(c->sh->doc, call_tick(c), c->d);
     if (!p)
         return call_failed(c);
-    json_head(c);
+    json_mesh(c);
     json_put_open(&c->js, "instructions", '[');
     for (int64_t k = 0; k < n; k++) {
         struct tensor_view v;

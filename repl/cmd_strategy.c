@@ -13,7 +13,7 @@ static void show_mesh(struct call *c, const struct mesh *m)
         counted(&c->arena, mesh_devices(m), "device"), of_module ? ", as the module names it" : "");
 }
 
-static void json_mesh(struct call *c)
+void json_mesh(struct call *c)
 {
     const struct mesh *m = document_mesh(c->sh->doc);
     if (!m) {

@@ -162,6 +162,7 @@ const char *place_of_working(struct call *c, const struct propagation *p, instr_
 const char *cause_words(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
                         const char *rule_text);
 /* instruction, opcode, before, after, rule, text, from, stage, sweep, .. of the running object. */
+void json_mesh(struct call *c); /* "mesh": {axis: size} or null, "devices" */
 void json_write(struct call *c, const struct propagation *p, instr_id w, const struct prop_write *write,
                 const char *rule_text);
 
