@@ -114,14 +114,14 @@ bool lower_triangular_solve(struct lowering *l)
     return true;
 }
 
-/* ---- cholesky
- * -------------------------------------------------------------------------------------- */
+/* ---- cholesky -------------------------------------------------------------------------------------------- */
 
 struct cholesky {
     int64_t batch, n;
     bool lower;
 };
 
+/* A matrix that is not positive definite is all NaN, as XLA's CPU has it; a pivot of 0 divides 0 by 0. */
 static void factor(const struct cholesky *p, struct elem e, const char *a, char *x)
 {
     int64_t n = p->n;
@@ -135,7 +135,12 @@ static void factor(const struct cholesky *p, struct elem e, const char *a, char 
                 sum -= u * conj(v);
             }
             cplx d = i == j ? 0 : p->lower ? load(e, x, j * n + j) : conj(load(e, x, j * n + j));
-            cplx v = i == j ? CMPLX(sqrt(creal(sum)), 0) : sum / d;
+            if (i == j && !(creal(sum) >= 0)) {
+                for (int64_t k = 0; k < n * n; k++)
+                    store(e, x, k, CMPLX(NAN, 0));
+                return;
+            }
+            cplx v = i != j ? sum / d : creal(sum) > 0 ? CMPLX(sqrt(creal(sum)), 0) : CMPLX(NAN, 0);
             if (p->lower)
                 store(e, x, i * n + j, v);
             else

@@ -176,6 +176,10 @@ static void linear_algebra(void **state)
     EXPECT_FLOATS(ONE("a = f32[2,2] constant({ {4, 2}, {2, 5} })\n ROOT r = f32[2,2] cholesky(a), "
                       "lower=true"),
                   2, 0, 1, 2);
+    /* not positive definite: all of that matrix; a last pivot of 0: that element */
+    EXPECT_FLOATS(ONE("a = f32[2,2,2] constant({ { {4, 2}, {2, -5} }, { {4, 2}, {2, 1} } })\n"
+                      " ROOT r = f32[2,2,2] cholesky(a), lower=true"),
+                  NAN, NAN, NAN, NAN, 2, 0, 1, NAN);
     EXPECT_FLOATS(
         ONE("a = f32[2,2] constant({ {2, 0}, {1, 4} })\n b = f32[2,1] constant({ {2}, {9} })\n"
             "ROOT r = f32[2,1] triangular-solve(a, b), left_side=true, lower=true,"
