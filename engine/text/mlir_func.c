@@ -192,13 +192,8 @@ bool mop_pretty_func(struct mlir *r, struct mop *op)
     arena_close(&tmp);
     if (!ok)
         return false;
-    mskip(r);
-    if (mtext(r->p, mword(r->p), "attributes")) {
-        r->p += 10;
-        if (!mwant(r, '{', "'{'") || !mlir_dict(r, '}'))
-            return false;
-        mop_take_attrs(r, op);
-    }
+    if (!mop_attributes(r, op))
+        return false;
     mskip(r);
     if (*r->p == '{') {
         r->frames.v[r->frames.n - 1].open_at = r->p++;

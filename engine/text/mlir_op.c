@@ -146,6 +146,18 @@ void mop_take_attrs(struct mlir *r, struct mop *op)
     r->attrs.n = 0;
 }
 
+bool mop_attributes(struct mlir *r, struct mop *op)
+{
+    mskip(r);
+    if (!mtext(r->p, mword(r->p), "attributes"))
+        return true;
+    r->p += 10;
+    if (!mwant(r, '{', "'{'") || !mlir_dict(r, '}'))
+        return false;
+    mop_take_attrs(r, op);
+    return true;
+}
+
 /* ---- generic form ------------------------------------------------------------------------------ */
 
 static bool generic(struct mlir *r, struct mop *op, bool *region)

@@ -7,6 +7,7 @@
 bool mop_raw_value(struct mlir *r, bool pretty, const char **text, uint32_t *len);
 void mop_keep_attr(struct mlir *r, const char *key, uint32_t klen, const char *val, uint32_t vlen);
 void mop_take_attrs(struct mlir *r, struct mop *op);
+bool mop_attributes(struct mlir *r, struct mop *op); /* `attributes {..}`, where it stands */
 /* One operand, into r->list; then: that list becomes the operation's. */
 bool mop_use(struct mlir *r);
 void mop_take_operands(struct mlir *r, struct mop *op);

@@ -129,13 +129,8 @@ bool mop_pretty_while(struct mlir *r, struct mop *op)
         if (!shape_same(r->c, r->shapes.v[i], mval(r, op->operands[i])->shape))
             return MFAIL(r, names.v[i], mvalue_word(names.v[i]), "this value has another type than its initial "
                          "value");
-    mskip(r);
-    if (mtext(r->p, mword(r->p), "attributes")) {
-        r->p += 10;
-        if (!mwant(r, '{', "'{'") || !mlir_dict(r, '}'))
-            return false;
-        mop_take_attrs(r, op);
-    }
+    if (!mop_attributes(r, op))
+        return false;
     mskip(r);
     if (!mtext(r->p, mword(r->p), "cond"))
         return mexpected(r, "'cond {', the loop's condition");

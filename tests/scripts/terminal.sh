@@ -61,6 +61,15 @@ strategies_of() { # files of commands...
     HOME="$tmp/other" XDG_STATE_HOME="$tmp/other" "$gspmd" -n -f "$tmp/script" >/dev/null 2>&1
 }
 
+# Until the shell has ended, ten seconds at most.
+gone() {
+    n=0
+    while tm has-session 2>/dev/null && [ $n -lt 100 ]; do
+        n=$((n + 1))
+        sleep 0.1
+    done
+}
+
 first_half() {
     tm new-session -d -x 100 -y 30 "exec $gspmd -n" && shown "gspmd>" || return 1
     tm send-keys -l "set pager=off" && tm send-keys Enter
@@ -72,11 +81,7 @@ first_half() {
         sleep 0.1
     done
     kill -9 "$(tm display-message -p '#{pane_pid}')"
-    n=0
-    while tm has-session 2>/dev/null && [ $n -lt 100 ]; do
-        n=$((n + 1))
-        sleep 0.1
-    done
+    gone
 }
 check "half of 200 commands, then kill -9" first_half
 [ "$(find "$tmp/state/gspmd/journal" -type f 2>/dev/null | wc -l)" = 1 ]
@@ -98,11 +103,7 @@ to_the_end() {
     strategies_of "$tmp/first" "$tmp/rest"
     diff "$tmp/want" "$tmp/got" || return 1
     tm send-keys -l "quit" && tm send-keys Enter
-    n=0
-    while tm has-session 2>/dev/null && [ $n -lt 100 ]; do
-        n=$((n + 1))
-        sleep 0.1
-    done
+    gone
     left=$(find "$tmp/state/gspmd/journal" -type f)
     [ -z "$left" ] || { echo "  left: $left"; cat $left; return 1; }
 }
@@ -113,12 +114,7 @@ only_loaded() {
     tm new-session -d -x 100 -y 30 "exec $gspmd -n models/mlp.json" && at_prompt models/mlp.json || return 1
     tm send-keys -l "info" && tm send-keys Enter && shown "opcodes" || return 1
     kill -9 "$(tm display-message -p '#{pane_pid}')"
-    n=0
-    while tm has-session 2>/dev/null && [ $n -lt 100 ]; do
-        n=$((n + 1))
-        sleep 0.1
-    done
-    sleep 0.3
+    gone
     [ "$(find "$tmp/state/gspmd/journal" -type f 2>/dev/null | wc -l)" = 0 ]
 }
 
