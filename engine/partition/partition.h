@@ -20,7 +20,8 @@ const char *partition_pass_name(enum partition_pass p);
 const char *partition_pass_summary(enum partition_pass p);
 
 /* Where XLA has no rule and makes arrays whole (S-74, S-127), knows few tilings (S-167, S-202), or moves more
- * than the window along a split dimension (S-140, S-143, S-144): its way, or the cheapest plan. AUTO: the cheapest plan with passes=full; XLA's with passes=spmd, the program that is compared with XLA's. */
+ * than the window along a split dimension (S-140, S-143, S-144): its way, or the cheapest plan. AUTO: the
+ * cheapest plan with passes=full; XLA's with passes=spmd, the program that is compared with XLA's. */
 enum no_rule { NO_RULE_AUTO, NO_RULE_XLA, NO_RULE_BEST };
 
 struct partition_options {
